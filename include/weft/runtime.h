@@ -1,0 +1,90 @@
+/* weft/runtime.h - start, configure, drive and stop a runtime.
+ *
+ * A runtime is a set of workers (OS threads) and a scheduler that hands them tasks.  Several runtimes
+ * may live in one process; they share nothing.  The short way is weft_run():
+ *
+ *     int main(void) { return weft_run(NULL, hello, NULL, NULL) < 0; }
+ */
+#ifndef WEFT_RUNTIME_H
+#define WEFT_RUNTIME_H
+
+#include <weft/base.h>
+#include <weft/task.h>
+
+WEFT_EXTERN_C_BEGIN
+
+/* How the workers find work.  WEFT_SCHED_DEFAULT is `ring` unless the environment says otherwise. */
+typedef enum weft_sched {
+    WEFT_SCHED_DEFAULT = 0,
+    WEFT_SCHED_RING = 1,  /* a 256-slot queue and a LIFO slot a worker, half-steal: the default */
+    WEFT_SCHED_DEQUE = 2, /* newest first on its own worker, oldest half stolen by others */
+    WEFT_SCHED_FIFO = 3,  /* one shared queue in strict order */
+    WEFT_SCHED_SIM = 4,   /* one thread, every choice drawn from a seed, virtual time */
+} weft_sched;
+
+/* Called when a driven worker (see weft_drive) has work again.  Runs on any thread and must not block:
+ * write to an eventfd, post to your loop.  May be called more often than needed. */
+typedef void (*weft_wake_fn)(void *arg);
+
+/* Set up with WEFT_CONFIG_INIT, change what you need; 0 always means the default.  The environment
+ * overrides: WEFT_SCHED (ring, deque, fifo, sim), WEFT_WORKERS, WEFT_SEED. */
+typedef struct weft_config {
+    size_t size;               /* sizeof(weft_config): set by WEFT_CONFIG_INIT */
+    weft_sched sched;          /* which scheduler */
+    unsigned workers;          /* number of workers; 0 = usable CPUs (affinity, cgroup quota); at most 1,024 */
+    uint64_t seed;             /* random decisions; 0 = from the OS, or 1 under sim */
+    uint32_t global_capacity;  /* tasks waiting to be taken in from outside, then -EAGAIN; 0 = 65,536 */
+    int64_t park_timeout_ns;   /* longest sleep of an idle worker; 0 = 10 ms, negative = no limit */
+    bool no_steal;             /* true: workers never take each other's tasks */
+    bool driven;               /* true: worker 0 has no thread, the caller runs it with weft_drive */
+    weft_wake_fn wake;         /* for `driven`: told when worker 0 has work again; may be NULL */
+    void *wake_arg;
+    const char *name;          /* prefix of thread names; copied; NULL = "weft" */
+} weft_config;
+
+#define WEFT_CONFIG_INIT {sizeof(weft_config), WEFT_SCHED_DEFAULT, 0, 0, 0, 0, false, false, 0, 0, 0}
+
+/* Start a runtime.  `config` may be NULL.  If the system refuses some of the threads, the runtime
+ * starts with fewer workers, at least one (weft_runtime_workers tells).
+ * Returns 0; -EINVAL (unknown scheduler, more than 1,024 workers, negative or malformed values, also in
+ * the environment); -E2BIG (a config from a newer header that sets something this library does not
+ * know); -ENOMEM; -EAGAIN (not a single thread could be started).  On failure nothing is left running. */
+WEFT_API WEFT_MUST_USE int weft_runtime_create(const weft_config *config, weft_runtime **out);
+
+/* Stop a runtime: refuse new tasks from outside, let the accepted ones finish until `until`, then
+ * cancel what is left and wait for it (tasks under a shield finish first; a task that never returns from
+ * its poll cannot be stopped).  Call from a plain thread, not from a task.  Calling it again is harmless.
+ * Returns 0 when every task finished by itself; -ECANCELED when some had to be cancelled, and all have
+ * ended; -EBUSY when some still run 2 s after they were cancelled (they are named on stderr; the
+ * runtime stays up, and a later call may succeed); -EDEADLK when called from a worker. */
+WEFT_API int weft_runtime_stop(weft_runtime *rt, weft_deadline until);
+
+/* Stop at once if still running, join every worker, free everything.  Handles of its tasks that are still
+ * held must have been dropped before.  `rt` may be NULL.
+ * Returns 0; -EBUSY or -EDEADLK as weft_runtime_stop, and then the runtime still exists. */
+WEFT_API int weft_runtime_destroy(weft_runtime *rt);
+
+/* Create a runtime, run `poll` with `state` as its first task, wait for it, let the rest finish, destroy.
+ * `state` stays the caller's and outlives the run.  `result` may be NULL.
+ * Returns 0, the task's own negative status, or what weft_runtime_create returned; -EDEADLK when `sim`
+ * found that nothing can ever run again. */
+WEFT_API int weft_run(const weft_config *config, weft_poll_fn poll, void *state, weft_result *result);
+
+/* Run worker 0 of a `driven` runtime on the calling thread: poll tasks until none is ready for it, or
+ * `max_polls` (0 = no limit) have been polled.  Never blocks.  One thread at a time; not from a task.
+ * Returns the number of tasks polled; -EINVAL (not driven); -EDEADLK (called from a worker or re-entered). */
+WEFT_API int weft_drive(weft_runtime *rt, unsigned max_polls);
+
+/* As weft_drive, but sleeps while there is nothing to do, until something was polled or `until`.
+ * Returns as weft_drive; 0 means that `until` passed. */
+WEFT_API int weft_drive_wait(weft_runtime *rt, unsigned max_polls, weft_deadline until);
+
+/* The runtime whose worker is executing the caller, or NULL on any other thread. */
+WEFT_API weft_runtime *weft_runtime_current(void);
+
+/* Number of workers, and the scheduler's name ("ring", ...). */
+WEFT_API unsigned weft_runtime_workers(const weft_runtime *rt);
+WEFT_API const char *weft_runtime_sched(const weft_runtime *rt);
+
+WEFT_EXTERN_C_END
+#endif

@@ -1,0 +1,48 @@
+/* weft/stats.h - counters, a dump of every task, and the simulator's fingerprint.
+ * Reading never stops a worker; each counter is exact, the set is not one instant. */
+#ifndef WEFT_STATS_H
+#define WEFT_STATS_H
+
+#include <weft/base.h>
+#include <weft/task.h>
+
+WEFT_EXTERN_C_BEGIN
+
+typedef struct weft_stats {
+    size_t size;          /* sizeof(weft_stats), set by the caller before the call */
+    uint64_t polls;       /* tasks entered */
+    uint64_t spawned;     /* tasks created */
+    uint64_t completed;   /* tasks ended, cancelled ones included */
+    uint64_t cancelled;   /* tasks ended without being entered again after a cancel */
+    uint64_t lifo_hits;   /* polls of a task from the LIFO slot */
+    uint64_t steals;      /* successful steals */
+    uint64_t stolen;      /* tasks that came with them */
+    uint64_t searches;    /* times a worker went looking beyond its own queue */
+    uint64_t parks;       /* times a worker went to sleep */
+    uint64_t wakes;       /* sleeping workers that this worker woke */
+    uint64_t overflows;   /* times a full local queue moved half to the global one */
+    uint64_t global_fetches; /* batches taken from the global queue */
+    uint64_t ticks;       /* maintenance passes */
+    uint64_t jobs_stolen; /* forked jobs taken from another worker */
+} weft_stats;
+
+/* Counters of one worker, or the sum over all workers and all outside threads for worker -1.
+ * Returns 0; -EINVAL (no such worker, size too small to be any version). */
+WEFT_API int weft_stats_read(const weft_runtime *rt, int worker, weft_stats *out);
+
+/* How many workers sleep now, and how many are searching. */
+WEFT_API unsigned weft_stats_parked(const weft_runtime *rt);
+WEFT_API unsigned weft_stats_searching(const weft_runtime *rt);
+/* Tasks that have been spawned and have not ended. */
+WEFT_API uint64_t weft_stats_live(const weft_runtime *rt);
+
+/* Write every live task to a file descriptor: name, state, what it waits for; then every worker.
+ * Safe at any time, from any thread.  Returns 0 or a negative errno value from writing. */
+WEFT_API int weft_dump(weft_runtime *rt, int fd);
+
+/* Under `sim`: a hash over every scheduling decision so far.  Two runs with the same seed, program and
+ * configuration have the same value at the same point.  0 for the other schedulers. */
+WEFT_API uint64_t weft_sim_hash(const weft_runtime *rt);
+
+WEFT_EXTERN_C_END
+#endif

@@ -1,0 +1,144 @@
+/* weft/task.h - poll tasks: spawn, wake, join, cancel.
+ *
+ * A poll task is a function with a little state that is called again whenever it was woken, until it
+ * says it is done.  It has no stack of its own: whatever must survive between two calls is in its state.
+ *
+ *     static weft_poll count(weft_task *self, void *state) {
+ *         int *left = state;
+ *         if (--*left > 0)
+ *             return WEFT_YIELD;                       // let others run, then call me again
+ *         return weft_done(self, 0, "counted");        // finished: this is my result
+ *     }
+ *
+ * Life.  A task is idle (waiting to be woken), scheduled, running, or complete.  However often it is woken
+ * before it runs, it runs once; a wake during its poll makes it run once more.  It never runs on two
+ * workers at once.
+ *
+ * Wakes.  A poll that returns WEFT_PENDING must have arranged to be woken: it gave a waker to something, or
+ * asked for a join.  Being called without reason is allowed, so check the condition again.
+ */
+#ifndef WEFT_TASK_H
+#define WEFT_TASK_H
+
+#include <weft/base.h>
+
+WEFT_EXTERN_C_BEGIN
+
+typedef struct weft_runtime weft_runtime;
+typedef struct weft_task weft_task;
+
+/* What a poll says. */
+typedef enum weft_poll {
+    WEFT_PENDING = 0, /* waiting; call me when I am woken */
+    WEFT_READY = 1,   /* finished; use weft_done() to leave a result */
+    WEFT_YIELD = 2,   /* not finished; call me again after the others */
+} weft_poll;
+
+/* `self` is the running task, valid during the call; `state` is its inline state (or the caller's pointer,
+ * see weft_spec).  Runs on a worker; must not block. */
+typedef weft_poll (*weft_poll_fn)(weft_task *self, void *state);
+
+/* How a task ended: status 0 or a negative errno value of its own, -ECANCELED when it was cancelled;
+ * value is whatever the task left, NULL when cancelled. */
+typedef struct weft_result {
+    int status;
+    void *value;
+} weft_result;
+
+/* What to spawn.  With state_size > 0 that many bytes are copied from `state` into the task (all zero when
+ * `state` is NULL); with state_size 0 the pointer itself is passed to the poll. */
+typedef struct weft_spec {
+    size_t size;               /* sizeof(weft_spec): set by WEFT_SPEC_INIT */
+    weft_poll_fn poll;         /* required */
+    const void *state;
+    size_t state_size;         /* at most WEFT_STATE_MAX */
+    void (*drop)(void *state); /* called once when the task has ended, also when it was cancelled
+                                  without ever being polled; before its result can be seen; may be NULL */
+    const char *name;          /* for dumps and errors; must outlive the task; NULL = "task" */
+} weft_spec;
+
+#define WEFT_SPEC_INIT {sizeof(weft_spec), 0, 0, 0, 0, 0}
+#define WEFT_STATE_MAX 384 /* the whole task object is at most 512 bytes */
+
+/* Start a task.  rt NULL means the runtime that is executing the caller.  When `handle` is not NULL it
+ * receives a join handle that must be dropped with weft_task_drop; without one the task is detached, and
+ * still owned by the runtime: weft_runtime_stop waits for it or cancels it.
+ * Call from: anywhere.  What the caller wrote before is visible to the task.
+ * Returns 0; -EINVAL (no poll, state too large, no runtime); -E2BIG (spec from a newer header); -ENOMEM;
+ * -EAGAIN (from outside, and the global queue is at its capacity: try later); -ESHUTDOWN (stopping). */
+WEFT_API WEFT_MUST_USE int weft_spawn(weft_runtime *rt, const weft_spec *spec, weft_task **handle);
+
+/* The short form: `weft_go(rt, poll, ptr, &handle)`. */
+WEFT_API WEFT_MUST_USE int weft_go(weft_runtime *rt, weft_poll_fn poll, void *state, weft_task **handle);
+
+/* Leave a result and finish: `return weft_done(self, status, value);`.  status <= 0. */
+WEFT_API weft_poll weft_done(weft_task *self, int status, void *value);
+
+/* -- Join ------------------------------------------------------------------------------------------- */
+
+/* Wait until the task has ended.  The result stays readable until the handle is dropped, so joining again
+ * returns at once.  One waiter at a time.
+ * Call from: a plain thread (it sleeps), or a task's poll (the worker runs other tasks meanwhile, on top of
+ * this one's stack; prefer weft_join_poll there).
+ * Returns 0 and fills `result` (may be NULL); -ETIMEDOUT (not ended, handle still good); -EDEADLK (a task
+ * joins itself, helping is nested too deep, or `sim` found that nothing can ever run again); -EBUSY
+ * (another waiter is registered). */
+WEFT_API int weft_join(weft_task *handle, weft_result *result, weft_deadline until);
+
+/* Join from a poll: either the task has ended, or `self` will be woken when it does.
+ * Returns 0 and fills `result`; -EAGAIN (return WEFT_PENDING and ask again when woken); -EDEADLK (self);
+ * -EBUSY (another waiter is registered). */
+WEFT_API int weft_join_poll(weft_task *handle, weft_task *self, weft_result *result);
+
+/* True once the task has ended. */
+WEFT_API bool weft_task_is_done(const weft_task *handle);
+
+/* Give the handle back.  The task goes on (it is the runtime's); its result is lost.  NULL is allowed.
+ * Using a handle after this is an error that debug builds report and abort on. */
+WEFT_API void weft_task_drop(weft_task *handle);
+
+/* -- Wakers ----------------------------------------------------------------------------------------- */
+
+/* A counted reference with which anyone may wake a task, from any thread, at any time: also after the task
+ * has ended (nothing happens).  Every waker is dropped or spent exactly once.  All zero means none. */
+typedef struct weft_waker {
+    void *target;
+} weft_waker;
+
+/* A waker for the running task. */
+WEFT_API WEFT_MUST_USE weft_waker weft_waker_of(weft_task *self);
+WEFT_API WEFT_MUST_USE weft_waker weft_waker_clone(weft_waker waker);
+WEFT_API void weft_waker_drop(weft_waker waker);
+/* Wake and give the waker back. */
+WEFT_API void weft_waker_wake(weft_waker waker);
+/* Wake and keep the waker. */
+WEFT_API void weft_waker_wake_keep(weft_waker waker);
+
+/* -- Cancellation ----------------------------------------------------------------------------------- */
+
+/* Ask a task to end.  It is never polled again (a poll that is running finishes first); its drop function
+ * runs and its status is -ECANCELED.  While it is shielded the request waits.  Idempotent; harmless on a task
+ * that has ended.  Call from anywhere with a handle, or with `self`. */
+WEFT_API void weft_task_cancel(weft_task *task);
+
+/* Put off cancellation of the running task, for a piece of work that must not stop half-way: it is
+ * polled on until every shield is removed.  Nests up to 255 deep.
+ * Returns 0; -EOVERFLOW (255 deep already). weft_unshield: 0; -EINVAL (not shielded). */
+WEFT_API int weft_shield(weft_task *self);
+WEFT_API int weft_unshield(weft_task *self);
+
+/* True when the task has been asked to end and no shield puts it off. */
+WEFT_API bool weft_task_is_cancelled(const weft_task *task);
+
+/* -- Looking ---------------------------------------------------------------------------------------- */
+
+/* The task whose poll is running on this thread, or NULL. */
+WEFT_API weft_task *weft_task_self(void);
+WEFT_API const char *weft_task_name(const weft_task *task);
+/* The state in words: "idle", "scheduled", "running", "complete". */
+WEFT_API const char *weft_task_state(const weft_task *task);
+/* Say what the running task waits for, in a dump: a static string, NULL to clear. */
+WEFT_API void weft_task_waits_for(weft_task *self, const char *what);
+
+WEFT_EXTERN_C_END
+#endif

@@ -1,0 +1,11 @@
+/* weft/weft.h - everything.  A concurrency runtime for C; see the guide in docs/guide. */
+#ifndef WEFT_H
+#define WEFT_H
+
+#include <weft/base.h>
+#include <weft/fork.h>
+#include <weft/runtime.h>
+#include <weft/stats.h>
+#include <weft/task.h>
+
+#endif

@@ -1,0 +1,30 @@
+/* error.c - a sentence for every code. */
+#include <errno.h>
+#include <weft/base.h>
+
+#define TEXT2(x) #x
+#define TEXT(x) TEXT2(x)
+
+const char *weft_strerror(int code) {
+    switch (code < 0 ? -code : code) {
+    case 0: return "success";
+    case EINVAL: return "invalid argument or configuration (unknown scheduler, bad number, no runtime, or a limit exceeded)";
+    case E2BIG: return "the structure comes from a newer weft and sets something this library does not know";
+    case ENOMEM: return "out of memory";
+    case EAGAIN: return "not now: the queue is full, the result is not there yet, or no thread could be started";
+    case ESHUTDOWN: return "the runtime is stopping and takes no more tasks";
+    case ETIMEDOUT: return "the deadline passed";
+    case ECANCELED: return "cancelled";
+    case EDEADLK: return "would wait for itself, or nothing can ever run again";
+    case EBUSY: return "in use: another waiter is registered, or tasks are still running";
+    case EOVERFLOW: return "nested too deep";
+    case ENOSYS: return "not supported by this system";
+    case EBADF: return "not an open file descriptor";
+    case EPIPE: return "the other end is closed";
+    default: return "unknown error";
+    }
+}
+
+const char *weft_version(void) {
+    return TEXT(WEFT_VERSION_MAJOR) "." TEXT(WEFT_VERSION_MINOR) "." TEXT(WEFT_VERSION_PATCH);
+}

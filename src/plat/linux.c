@@ -1,0 +1,232 @@
+/* linux.c - plat.h for Linux: threads, futexes, clock, memory. */
+#define _GNU_SOURCE
+#include "plat/plat.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef WEFTI_MEMORY_CHECKED
+#include <sanitizer/asan_interface.h>
+#endif
+
+__thread void *wefti_self_ptr __attribute__((tls_model("initial-exec")));
+#ifdef WEFTI_FENCE_BY_RMW
+_Atomic int wefti_fence_word;
+#endif
+
+/* -- Fault points ----------------------------------------------------------------------------------- */
+
+/* Armed only by tests.  `left` counts down over all threads; the call that takes it to 0 fails. */
+static _Atomic bool fault_armed;
+static _Atomic bool fault_persistent;
+static _Atomic int64_t fault_left;
+static _Atomic int64_t fault_seen;
+
+void wefti_fault_set(int64_t nth, bool persistent) {
+    store_relaxed(&fault_persistent, persistent);
+    store_relaxed(&fault_left, nth + 1);
+    store_relaxed(&fault_seen, 0);
+    store_release(&fault_armed, nth >= 0);
+}
+
+int64_t wefti_fault_count(void) { return load_relaxed(&fault_seen); }
+
+static bool fault_here(void) {
+    if (!load_acquire(&fault_armed))
+        return false;
+    add_relaxed(&fault_seen, 1);
+    int64_t left = sub_relaxed(&fault_left, 1) - 1;
+    return left == 0 || (left < 0 && load_relaxed(&fault_persistent));
+}
+
+/* -- Threads ---------------------------------------------------------------------------------------- */
+
+struct start {
+    void (*fn)(void *);
+    void *arg;
+    char name[16]; /* the kernel's limit */
+};
+
+static void *thread_main(void *raw) {
+    struct start start = *(struct start *)raw;
+    free(raw);
+    if (start.name[0])
+        pthread_setname_np(pthread_self(), start.name);
+    start.fn(start.arg);
+    return NULL;
+}
+
+int wefti_thread_start(struct wefti_thread *thread, void (*fn)(void *), void *arg, const char *name) {
+    if (fault_here())
+        return -EAGAIN;
+    struct start *start = calloc(1, sizeof *start);
+    if (!start)
+        return -ENOMEM;
+    start->fn = fn;
+    start->arg = arg;
+    if (name)
+        strncpy(start->name, name, sizeof start->name - 1);
+    pthread_t os;
+    int error = pthread_create(&os, NULL, thread_main, start);
+    if (error) {
+        free(start);
+        return -error;
+    }
+    thread->os = (uintptr_t)os;
+    return 0;
+}
+
+void wefti_thread_join(struct wefti_thread *thread) { pthread_join((pthread_t)thread->os, NULL); }
+
+void wefti_thread_yield(void) { sched_yield(); }
+
+void wefti_relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb");
+#else
+    fence_light();
+#endif
+}
+
+/* The first number pair of a small file such as cpu.max: false when absent or not limited. */
+static bool read_quota(const char *path, long long *quota, long long *period) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    char text[64];
+    ssize_t size = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (size <= 0)
+        return false;
+    text[size] = 0;
+    char *end;
+    *quota = strtoll(text, &end, 10);
+    if (end == text)
+        return false; /* "max" */
+    if (period)
+        *period = strtoll(end, NULL, 10);
+    return *quota > 0;
+}
+
+unsigned wefti_cpu_count(void) {
+    unsigned count = 1;
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+        count = (unsigned)CPU_COUNT(&set);
+    long long quota = 0, period = 0;
+    if (read_quota("/sys/fs/cgroup/cpu.max", &quota, &period) ||
+        (read_quota("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", &quota, NULL) &&
+         read_quota("/sys/fs/cgroup/cpu/cpu.cfs_period_us", &period, NULL))) {
+        if (period > 0 && (unsigned long long)(quota + period - 1) / (unsigned long long)period < count)
+            count = (unsigned)((quota + period - 1) / period);
+    }
+    return count ? count : 1;
+}
+
+/* -- Futex ------------------------------------------------------------------------------------------ */
+
+int wefti_futex_wait(_Atomic uint32_t *word, uint32_t expect, int64_t until) {
+    struct timespec at = {until / 1000000000, until % 1000000000};
+    /* WAIT_BITSET takes an absolute monotonic time, so that an interrupted wait can simply be repeated. */
+    long r = syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, expect, until == INT64_MAX ? NULL : &at, NULL,
+                     FUTEX_BITSET_MATCH_ANY);
+    if (r == 0 || errno == EINTR)
+        return 0;
+    return errno == ETIMEDOUT ? -ETIMEDOUT : -EAGAIN;
+}
+
+int wefti_futex_wake(_Atomic uint32_t *word, int count) {
+    long r = syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
+    return r > 0 ? (int)r : 0;
+}
+
+int wefti_fence_heavy_init(void) {
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 ? 0 : -ENOSYS;
+}
+
+int wefti_fence_heavy(void) {
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0 ? 0 : -ENOSYS;
+}
+
+/* -- Time ------------------------------------------------------------------------------------------- */
+
+int64_t wefti_clock(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* -- Memory ----------------------------------------------------------------------------------------- */
+
+void *wefti_alloc(size_t size) {
+    if (fault_here())
+        return NULL;
+    size = (size + 63) & ~(size_t)63;
+    void *memory = aligned_alloc(64, size);
+    if (memory)
+        memset(memory, 0, size);
+    return memory;
+}
+
+void wefti_free(void *memory, size_t size) {
+    (void)size;
+    free(memory);
+}
+
+void *wefti_map(size_t size) {
+    if (fault_here())
+        return NULL;
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+void wefti_unmap(void *memory, size_t size) {
+#ifdef WEFTI_MEMORY_CHECKED
+    wefti_memory_live(memory, size); /* the next owner of these addresses is not to inherit the marks */
+#endif
+    munmap(memory, size);
+}
+
+#ifdef WEFTI_MEMORY_CHECKED
+void wefti_memory_dead(void *memory, size_t size) { __asan_poison_memory_region(memory, size); }
+void wefti_memory_live(void *memory, size_t size) { __asan_unpoison_memory_region(memory, size); }
+#endif
+
+/* -- Random, environment, output -------------------------------------------------------------------- */
+
+uint64_t wefti_random_seed(void) {
+    uint64_t seed;
+    if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
+        seed = (uint64_t)wefti_clock() * 0x9E3779B97F4A7C15u;
+    return seed ? seed : 1;
+}
+
+const char *wefti_env(const char *name) { return getenv(name); }
+
+int wefti_write(int fd, const void *bytes, size_t size) {
+    const char *next = bytes;
+    while (size) {
+        ssize_t n = write(fd, next, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        next += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}

@@ -1,0 +1,92 @@
+/* plat.h - everything weft asks of the operating system, and nothing else does.
+ *
+ * The seam is the linker's: the library is built with plat/linux.c, the model checker links its own version
+ * of these functions (test/model/mc) under unchanged sources.  No other folder calls the OS or libc for
+ * threads, sleeping, time, memory or randomness; tools/layers checks that.
+ */
+#ifndef WEFTI_PLAT_H
+#define WEFTI_PLAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+
+/* -- Threads ---------------------------------------------------------------------------------------- */
+struct wefti_thread {
+    uintptr_t os;
+};
+/* Start a thread named `name` (may be NULL).  Returns 0; -EAGAIN or -ENOMEM when the system refuses. */
+int wefti_thread_start(struct wefti_thread *thread, void (*fn)(void *), void *arg, const char *name);
+void wefti_thread_join(struct wefti_thread *thread);
+/* Let another thread have this core, if one wants it. */
+void wefti_thread_yield(void);
+/* One turn of a spin loop: the loop reads something that another thread will write. */
+void wefti_relax(void);
+/* CPUs this process may use: affinity mask, and cgroup quota rounded up; at least 1. */
+unsigned wefti_cpu_count(void);
+
+/* The one thread-local of the library: what the calling thread is (a worker, or NULL).  The model checker
+ * swaps it when it switches threads. */
+extern __thread void *wefti_self_ptr __attribute__((tls_model("initial-exec")));
+static inline void *wefti_self(void) { return wefti_self_ptr; }
+static inline void wefti_self_set(void *self) { wefti_self_ptr = self; }
+
+/* -- Futex ------------------------------------------------------------------------------------------ */
+/* Sleep while *word == expect, until woken or until the monotonic time `until` (INT64_MAX: no limit).
+ * Returns 0 (woken, perhaps for no reason), -EAGAIN (the word differed) or -ETIMEDOUT. */
+int wefti_futex_wait(_Atomic uint32_t *word, uint32_t expect, int64_t until);
+/* Wake at most `count` sleepers of `word`.  Does not touch the memory, which may be gone.
+ * Returns how many woke. */
+int wefti_futex_wake(_Atomic uint32_t *word, int count);
+
+/* The heavy half of an asymmetric fence: every thread of the process passes a full fence between the
+ * start and the end of this call; their half is fence_light().  Returns 0, or -ENOSYS where the system cannot. */
+int wefti_fence_heavy(void);
+/* Called once before the first wefti_fence_heavy().  0 or -ENOSYS. */
+int wefti_fence_heavy_init(void);
+
+/* -- Time ------------------------------------------------------------------------------------------- */
+/* Monotonic nanoseconds. */
+int64_t wefti_clock(void);
+
+/* -- Memory ----------------------------------------------------------------------------------------- */
+/* Zeroed memory, aligned to 64 bytes; NULL when there is none. */
+void *wefti_alloc(size_t size);
+void wefti_free(void *memory, size_t size);
+/* Zeroed pages straight from the system, aligned to a page; untouched pages cost nothing.  NULL on failure. */
+void *wefti_map(size_t size);
+void wefti_unmap(void *memory, size_t size);
+/* Tell the checkers (ASan, the model checker) that a piece of memory we keep is dead, or alive again.
+ * Nothing in other builds. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WEFTI_MEMORY_CHECKED 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(WEFTI_MODEL)
+#define WEFTI_MEMORY_CHECKED 1
+#endif
+#ifdef WEFTI_MEMORY_CHECKED
+void wefti_memory_dead(void *memory, size_t size);
+void wefti_memory_live(void *memory, size_t size);
+#else
+static inline void wefti_memory_dead(void *memory, size_t size) { (void)memory, (void)size; }
+static inline void wefti_memory_live(void *memory, size_t size) { (void)memory, (void)size; }
+#endif
+
+/* -- Random, environment, faults -------------------------------------------------------------------- */
+uint64_t wefti_random_seed(void);
+const char *wefti_env(const char *name);
+
+/* Write all of it to a descriptor, or a negative errno value. */
+int wefti_write(int fd, const void *bytes, size_t size);
+
+/* Fault points.  test/fault makes the nth allocation, map or thread creation fail; production code never
+ * calls these.  wefti_fault_set(n, persistent): the nth call from now (0 = the next) fails, and with
+ * `persistent` all later ones.  wefti_fault_count: calls seen since set. */
+void wefti_fault_set(int64_t nth, bool persistent);
+int64_t wefti_fault_count(void);
+
+#endif

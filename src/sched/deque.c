@@ -1,0 +1,106 @@
+/* deque.c - the LIFO scheduler: each worker runs its newest task first, others take the oldest half.
+ *
+ * Order of looking (W11): own deque, global queue, a random victim.  All but the newest task are public at once, so that
+ * nothing waits behind a worker that is stuck; the newest is its owner's until the next push.
+ */
+#include "sched/sched.h"
+
+#define TRANSFER 16u /* W14 */
+
+static void push(struct wefti_worker *w, struct weft_task *task) {
+    struct wefti_deque *deque = &w->deque;
+    while (WEFTI_UNLIKELY(!wefti_deque_push(deque, task))) {
+        /* Full: the older half goes to the global queue, in order (J: no task is ever dropped). */
+        void *oldest[WEFTI_DEQUE_CAP / 2];
+        uint32_t count;
+        struct wefti_chain chain = {NULL, NULL, 0};
+        wefti_count(&w->counters.overflows, 1);
+        wefti_deque_take_oldest(deque, WEFTI_DEQUE_CAP / 2, oldest, &count);
+        for (uint32_t i = 0; i < count; i++)
+            wefti_chain_append(&chain, oldest[i]);
+        if (chain.count)
+            wefti_inject_push(&w->rt->inject, chain);
+    }
+    if (w->shared) {
+        uint32_t own = wefti_deque_private(deque);
+        if (own > 1) {
+            wefti_deque_publish(deque, own - 1);
+            wefti_notify_if_worth(w, wefti_deque_length(deque) + wefti_inject_length(&w->rt->inject));
+        }
+    }
+}
+
+static void submit(struct wefti_worker *w, struct weft_task *task, enum wefti_submit why) {
+    if (why != WEFTI_SUBMIT_AGAIN) {
+        push(w, task);
+        return;
+    }
+    /* A task that wants to run again goes behind the others: newest first would give it straight back (B46). */
+    wefti_inject_push_one(&w->rt->inject, &task->link);
+    if (w->shared)
+        wefti_notify_if_worth(w, wefti_inject_length(&w->rt->inject));
+}
+
+/* W14: one to run and up to 16 more for the local deque; the oldest is run first. */
+static struct weft_task *fetch(struct wefti_worker *w) {
+    struct wefti_chain chain = wefti_inject_take(&w->rt->inject, 1 + TRANSFER);
+    struct wefti_link *first = wefti_chain_take(&chain);
+    if (!first)
+        return NULL;
+    wefti_count(&w->counters.global_fetches, 1);
+    for (struct wefti_link *item; (item = wefti_chain_take(&chain));)
+        push(w, wefti_task_of(item));
+    return wefti_task_of(first);
+}
+
+static struct weft_task *next(struct wefti_worker *w) {
+    struct weft_task *task;
+    if (WEFTI_UNLIKELY(--w->global_left == 0)) { /* B30 holds here too: newest first must not starve the global queue */
+        w->global_left = w->global_interval;
+        if ((task = fetch(w)))
+            return task;
+    }
+    task = wefti_deque_pop(&w->deque);
+    return task ? task : fetch(w);
+}
+
+static struct weft_task *steal(struct wefti_worker *w, bool last) {
+    (void)last;
+    struct weft_runtime *rt = w->rt;
+    if (!w->shared)
+        return NULL;
+    uint32_t start = wefti_random_below(&w->random, rt->workers);
+    for (uint32_t i = 0; i < rt->workers; i++) {
+        struct wefti_worker *victim = &rt->worker[(start + i) % rt->workers];
+        if (victim == w)
+            continue;
+        void *items[WEFTI_DEQUE_CAP / 2];
+        uint32_t count = wefti_deque_steal(&victim->deque, items, WEFTI_DEQUE_CAP / 2);
+        if (count == 0)
+            continue;
+        wefti_count(&w->counters.steals, 1);
+        wefti_count(&w->counters.stolen, count);
+        for (uint32_t k = 1; k < count; k++)
+            push(w, items[k]);
+        return items[0];
+    }
+    return NULL;
+}
+
+static bool has_work(struct wefti_worker *w) {
+    struct weft_runtime *rt = w->rt;
+    if (wefti_inject_length(&rt->inject))
+        return true;
+    for (uint32_t i = 0; w->shared && i < rt->workers; i++)
+        if (&rt->worker[i] != w && wefti_deque_has_public(&rt->worker[i].deque))
+            return true;
+    return false;
+}
+
+const struct wefti_sched wefti_sched_deque = {
+    .name = "deque",
+    .submit = submit,
+    .next = next,
+    .steal = steal,
+    .has_work = has_work,
+};

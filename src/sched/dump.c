@@ -1,0 +1,59 @@
+/* dump.c - every task and every worker, in words: what a hang says of itself. */
+#include "sched/sched.h"
+
+#include <stdio.h>
+
+struct out {
+    int fd, error;
+    uint64_t tasks;
+};
+
+static void line(struct out *out, const char *text, int size, size_t room) {
+    if (size > 0 && !out->error)
+        out->error = wefti_write(out->fd, text, (size_t)size < room ? (size_t)size : room - 1);
+}
+
+/* Names come from users: control bytes would forge lines or move a terminal's cursor. */
+static const char *printable(const char *name, char *buffer, size_t room) {
+    size_t i = 0;
+    for (; name[i] && i + 1 < room; i++)
+        buffer[i] = name[i] >= ' ' && name[i] != 127 ? name[i] : '?';
+    buffer[i] = 0;
+    return buffer;
+}
+
+static void dump_task(struct weft_task *task, void *arg) {
+    struct out *out = arg;
+    char text[256], name[64], what[64];
+    uint64_t word = load_relaxed(&task->word);                 /* a look */
+    const char *waits = load_acquire(&task->waits_for);        /* pairs with weft_task_waits_for: the string */
+    bool idle = wefti_word_life(word) == WEFTI_IDLE;
+    int size = snprintf(text, sizeof text, "  task %p \"%s\" %s%s%s%s%s%s%s\n", (void *)task,
+                        printable(task->name, name, sizeof name), weft_task_state(task),
+                        word & WEFTI_CANCELLED ? " cancelled" : "", word & WEFTI_SHIELD_MASK ? " shielded" : "",
+                        word & WEFTI_JOINED ? " joined" : "", idle ? ", waits for " : "",
+                        idle ? (waits ? printable(waits, what, sizeof what) : "a waker") : "",
+                        idle && !waits && wefti_word_refs(word) <= 2 + !!(word & WEFTI_JOINABLE) ? " that nobody holds" : "");
+    line(out, text, size, sizeof text);
+    out->tasks++;
+    wefti_task_unref(task, 0);
+}
+
+int weft_dump(weft_runtime *rt, int fd) {
+    struct out out = {fd, 0, 0};
+    char text[256];
+    int size = snprintf(text, sizeof text, "weft runtime %p: scheduler %s, %u workers (%u asleep, %u searching), %llu live, %u in the global queue\n",
+                        (void *)rt, rt->sched->name, rt->workers, wefti_idle_parked(&rt->idle), load_relaxed(&rt->idle.searching), /* figures */
+                        (unsigned long long)wefti_live(rt), wefti_inject_length(&rt->inject));
+    line(&out, text, size, sizeof text);
+    for (uint32_t i = 0; i < rt->workers; i++) {
+        const struct wefti_counters *c = &rt->worker[i].counters;
+        size = snprintf(text, sizeof text, "  worker %u: %llu polls, %llu steals, %llu parks, %llu wakes, %u in its ring\n", i,
+                        (unsigned long long)load_relaxed(&c->polls), (unsigned long long)load_relaxed(&c->steals),
+                        (unsigned long long)load_relaxed(&c->parks), (unsigned long long)load_relaxed(&c->wakes),
+                        wefti_ring_length(&rt->worker[i].ring)); /* figures */
+        line(&out, text, size, sizeof text);
+    }
+    wefti_slab_walk(&rt->slab, dump_task, &out);
+    return out.error;
+}

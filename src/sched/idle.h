@@ -1,0 +1,98 @@
+/* idle.h - who sleeps and who searches: how workers stop without missing work.
+ *
+ * What.   A worker that finds nothing announces itself in a bitmap and sleeps; whoever publishes work wakes the
+ *         lowest sleeper, unless somebody is searching, who will find it.
+ * Words.  parked: bit i = worker i may be woken.  searching: workers that look at other queues, counting those that were
+ *         woken to do so.  worker->claimed: "you were counted into searching; go".
+ * Race.   submit: S1 publish a task               sleep: P1 set my bit
+ *                 S2 fence F1                            P2 stop searching: searching -= 1
+ *                 S3 somebody searches: done             P3 fence F2
+ *                 S4 take the lowest bit: claim          P4 nobody searches: look at every public queue again
+ *                 S5 searching += 1, claimed             P5 sleep
+ *                 S6 wake that worker                    P6 clear my bit; if somebody claimed it, wait for S6
+ *         found:  G1 searching -= 1;  G2 it was the last: fence F2;  G3 work is left: submit from S3
+ * Claim.  A published task is never left with every worker asleep.
+ * Why.    F1 and F2 are full fences, and one comes first.  F2 first: S3 sees the count after P2, S4 sees the bit of P1.  F1
+ *         first: P4 (or G3) sees the task.  Who skips P4 because of a searcher, or S4 for the same reason, leaves the
+ *         task to that searcher; its own P2 or G1 is later than the read that saw it, so its F2 is after F1 and its
+ *         look is one that sees the task.  Acquire and release would not do: each side writes one word and
+ *         reads the other's.
+ * Rejected.  A count of sleepers beside the bitmap: the two disagree between their updates, and that is where published
+ *         runtimes hung.  The number of sleepers is the number of bits.
+ *         Waking another worker at G2 whether or not work is left: on two cores each wake costs more than a short task.
+ * Not covered.  A task in a worker's LIFO slot or batch (lifo.h): its owner is awake, and flushes both before P1.
+ * Checked by.  test/model/idle.c
+ */
+#ifndef WEFTI_SCHED_IDLE_H
+#define WEFTI_SCHED_IDLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/assert.h"
+#include "base/atomic.h"
+
+#define WEFTI_WORKERS_MAX 1024u
+
+struct wefti_idle {
+    _Alignas(64) _Atomic uint32_t searching;
+    uint32_t workers;
+    _Alignas(64) _Atomic uint64_t parked[WEFTI_WORKERS_MAX / 64];
+};
+
+/* B44: at most half of the workers search. */
+static inline bool wefti_idle_try_search(struct wefti_idle *idle) {
+    if (2 * load_relaxed(&idle->searching) >= idle->workers) /* a cap, not a promise */
+        return false;
+    add_relaxed(&idle->searching, 1); /* F2 orders it for those who rely on us */
+    return true;
+}
+
+/* P2, G1.  True: it was the last. */
+static inline bool wefti_idle_end_search(struct wefti_idle *idle) {
+    uint32_t found = sub_release(&idle->searching, 1); /* release: S3 that reads 0 sees the bit of P1 */
+    wefti_assert(found > 0 && found <= idle->workers, found);
+    return found == 1;
+}
+
+/* P1 */
+static inline void wefti_idle_announce(struct wefti_idle *idle, uint32_t worker) {
+    uint64_t found = or_relaxed(&idle->parked[worker / 64], UINT64_C(1) << worker % 64); /* F2 orders it */
+    wefti_assert(!(found >> worker % 64 & 1), found);
+}
+
+/* P6.  True: the bit was still ours.  False: claimed. */
+static inline bool wefti_idle_retract(struct wefti_idle *idle, uint32_t worker) {
+    uint64_t bit = UINT64_C(1) << worker % 64;
+    return and_relaxed(&idle->parked[worker / 64], ~bit) & bit; /* `claimed` hands over */
+}
+
+/* S4.  The lowest parked worker, now the caller's to wake, or -1. */
+static inline int wefti_idle_claim(struct wefti_idle *idle) {
+    for (uint32_t i = 0; i < (idle->workers + 63) / 64; i++) {
+        uint64_t word = load_relaxed(&idle->parked[i]); /* F1 orders it */
+        while (word) {
+            uint64_t bit = word & -word;
+            if (and_relaxed(&idle->parked[i], ~bit) & bit)
+                return (int)(i * 64 + (uint32_t)__builtin_ctzll(bit));
+            word = load_relaxed(&idle->parked[i]); /* somebody else got that one */
+        }
+    }
+    return -1;
+}
+
+/* Hints, without a fence. */
+static inline bool wefti_idle_has_parked(struct wefti_idle *idle) {
+    for (uint32_t i = 0; i < (idle->workers + 63) / 64; i++)
+        if (load_relaxed(&idle->parked[i]))
+            return true;
+    return false;
+}
+static inline uint32_t wefti_idle_parked(struct wefti_idle *idle) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < (idle->workers + 63) / 64; i++)
+        count += (uint32_t)__builtin_popcountll(load_relaxed(&idle->parked[i]));
+    return count;
+}
+
+#endif

@@ -1,0 +1,105 @@
+/* join.c - waiting for a task to end: from a poll, from a worker that helps, from a plain thread that sleeps.
+ *
+ * All three register one waker in task->joiner (word.h, rule 3).  Once registered there are two ways out: take the waker back
+ * before the task is COMPLETE, or be woken by it.  A thread's waker lives on its stack, so it never leaves otherwise.
+ */
+#include "sched/sched.h"
+
+static void read_result(struct weft_task *task, weft_result *result) {
+    if (result)
+        *result = (weft_result){task->status, task->value};
+}
+
+int weft_join_poll(weft_task *handle, weft_task *self, weft_result *result) {
+    if (handle == self)
+        return -EDEADLK;
+    if (!wefti_word_is_complete(&handle->word)) {
+        if (load_relaxed(&handle->word) & WEFTI_JOINED) { /* set and cleared by the handle's owner only */
+            if (handle->joiner != wefti_waker_task(self))
+                return -EBUSY;
+            if (!wefti_word_is_complete(&handle->word))
+                return -EAGAIN;
+        } else {
+            wefti_word_ref(&self->word);
+            handle->joiner = wefti_waker_task(self);
+            if (wefti_word_join_register(&handle->word)) {
+                weft_task_waits_for(self, handle->name);
+                return -EAGAIN;
+            }
+            wefti_task_unref(self, 0);
+        }
+    }
+    read_result(handle, result);
+    return 0;
+}
+
+/* On a worker: run other tasks until this one has ended; sleep as an idle worker does. */
+static int join_helping(struct wefti_worker *w, struct weft_task *task, int64_t until) {
+    struct weft_runtime *rt = w->rt;
+    if (w->help_depth == WEFTI_HELP_MAX)
+        return -EDEADLK;
+    int error = 0;
+    bool registered = false, forever = until == WEFT_NEVER;
+    w->help_depth++;
+    while (!wefti_word_is_complete(&task->word)) {
+        if (!forever && weft_now() >= until) {
+            error = -ETIMEDOUT;
+            break;
+        }
+        if (wefti_worker_turn(w))
+            continue;
+        if (!registered) { /* only before sleeping: most joins never get here */
+            task->joiner = wefti_waker_thread(&w->park);
+            registered = wefti_word_join_register(&task->word);
+            if (registered && forever && rt->sim)
+                wefti_sim_worker_join(rt, +1);
+            continue; /* look at everything once more */
+        }
+        wefti_worker_sleep(w, until);
+        if (rt->sim && wefti_sim_is_dead(rt)) {
+            error = -EDEADLK;
+            break;
+        }
+    }
+    w->help_depth--;
+    if (registered && forever && rt->sim)
+        wefti_sim_worker_join(rt, -1);
+    if (error && registered && !wefti_word_join_unregister(&task->word))
+        error = 0; /* it ended just now */
+    return error;
+}
+
+static int join_sleeping(struct weft_task *task, int64_t until) {
+    struct weft_runtime *rt = task->rt;
+    struct wefti_park park = {0};
+    struct wefti_sim_joiner joiner = {NULL, task, &park, false};
+    bool watched = rt->sim && until == WEFT_NEVER;
+    task->joiner = wefti_waker_thread(&park);
+    if (!wefti_word_join_register(&task->word))
+        return 0;
+    if (watched)
+        wefti_sim_join_begin(rt, &joiner);
+    if (!wefti_park_sleep(&park, until)) {
+        if (wefti_word_join_unregister(&task->word))
+            return -ETIMEDOUT;
+        wefti_park_sleep(&park, INT64_MAX); /* it ended just now, and its waker is on its way to our stack */
+    }
+    return watched && wefti_sim_join_end(rt, &joiner) ? -EDEADLK : 0;
+}
+
+int weft_join(weft_task *handle, weft_result *result, weft_deadline until) {
+    struct wefti_worker *w = wefti_worker_of(handle->rt);
+    if (w && w->current == handle)
+        return -EDEADLK;
+    if (!wefti_word_is_complete(&handle->word)) {
+        if (load_relaxed(&handle->word) & WEFTI_JOINED) /* set by the handle's owner only */
+            return -EBUSY;
+        if (until <= 0)
+            return -ETIMEDOUT;
+        int error = w ? join_helping(w, handle, until) : join_sleeping(handle, until);
+        if (error)
+            return error;
+    }
+    read_result(handle, result);
+    return 0;
+}

@@ -1,0 +1,96 @@
+/* lifo.h - what a worker keeps for itself: the newest task, and a batch from the global queue.
+ *
+ * What.   One LIFO slot and a buffer of 32.  The owner uses both all the time; a thief only looks when the owner has been
+ *         stuck in one poll for a while.  So the owner pays no atomic read-modify-write: the lock between them is biased.
+ * Words.  busy: the owner is inside.  thief: a thief is, or wants to be.
+ * Race.   owner: O1 busy = 1                     thief: T1 thief: 0 -> 1
+ *                O2 light fence                         T2 heavy fence
+ *                O3 thief == 0: inside                  T3 busy == 0: inside
+ *                O4 busy = 0                            T4 thief = 0
+ * Claim.  Owner and thief are never inside together; an item comes out once.
+ * Why.    The heavy fence is a full fence on every thread.  If the owner passes its share of T2 after O1, T3 sees
+ *         busy; if before O1, then O3 comes after T1 and sees the thief.  O4 and T4 release, T3 and O3 acquire.
+ *         Where the system has no such fence, thieves leave these alone.
+ * Why a thief at all.  A task that wakes another and then computes on keeps it waiting in its slot.
+ * Checked by.  test/model/lifo.c
+ */
+#ifndef WEFTI_SCHED_LIFO_H
+#define WEFTI_SCHED_LIFO_H
+
+#include "base/link.h"
+#include "plat/plat.h"
+
+#ifndef WEFTI_BATCH_CAP
+#define WEFTI_BATCH_CAP 32u
+#endif
+
+struct wefti_lifo {
+    _Alignas(64) _Atomic uint32_t busy;
+    _Atomic uint32_t thief;
+    /* Written inside only; read from anywhere as a hint. */
+    _Atomic(struct wefti_link *) slot;
+    _Atomic uint32_t batch_left; /* items batch[batch_at ... batch_at + batch_left - 1] */
+    uint32_t batch_at;
+    struct wefti_link *batch[WEFTI_BATCH_CAP];
+};
+
+static inline void wefti_lifo_enter(struct wefti_lifo *lifo) {
+    for (;;) {
+        store_relaxed(&lifo->busy, 1);       /* O1 */
+        fence_light();                       /* O2, pairs with T2 */
+        if (load_acquire(&lifo->thief) == 0) /* O3, pairs with T4 */
+            return;
+        store_release(&lifo->busy, 0);
+        while (load_relaxed(&lifo->thief)) /* a few instructions of another thread */
+            wefti_relax();
+    }
+}
+
+static inline void wefti_lifo_leave(struct wefti_lifo *lifo) { store_release(&lifo->busy, 0); } /* O4, pairs with T3 */
+
+/* The rest: owner, inside. */
+
+/* Put an item into the slot; what it held before, or NULL, is the caller's. */
+static inline struct wefti_link *wefti_lifo_put(struct wefti_lifo *lifo, struct wefti_link *item) {
+    struct wefti_link *evicted = load_own(&lifo->slot);
+    store_relaxed(&lifo->slot, item); /* ordered by the lock */
+    return evicted;
+}
+
+static inline struct wefti_link *wefti_lifo_take(struct wefti_lifo *lifo) { return wefti_lifo_put(lifo, NULL); }
+
+static inline struct wefti_link *wefti_lifo_take_batched(struct wefti_lifo *lifo) {
+    uint32_t left = load_own(&lifo->batch_left);
+    if (left == 0)
+        return NULL;
+    store_relaxed(&lifo->batch_left, left - 1); /* ordered by the lock */
+    return lifo->batch[lifo->batch_at++];
+}
+
+/* Fill the empty buffer from a chain, as far as there is room. */
+static inline void wefti_lifo_fill(struct wefti_lifo *lifo, struct wefti_chain *chain) {
+    uint32_t count = 0;
+    while (chain->count && count < WEFTI_BATCH_CAP)
+        lifo->batch[count++] = wefti_chain_take(chain);
+    lifo->batch_at = 0;
+    store_relaxed(&lifo->batch_left, count); /* ordered by the lock */
+}
+
+/* A thief.  The buffer's next item, else the slot's, or NULL: nothing there, or the owner is inside, or no such fence. */
+static inline struct wefti_link *wefti_lifo_steal(struct wefti_lifo *lifo) {
+    if (load_relaxed(&lifo->slot) == NULL && load_relaxed(&lifo->batch_left) == 0) /* a hint */
+        return NULL;
+    uint32_t nobody = 0;
+    if (!cas_acquire(&lifo->thief, &nobody, 1)) /* T1; acquire, pairs with T4 of the thief before */
+        return NULL;
+    struct wefti_link *item = NULL;
+    if (wefti_fence_heavy() == 0 && load_acquire(&lifo->busy) == 0) { /* T2, T3, pairs with O4 */
+        item = wefti_lifo_take_batched(lifo);
+        if (!item)
+            item = wefti_lifo_take(lifo);
+    }
+    store_release(&lifo->thief, 0); /* T4, pairs with O3 and T1 */
+    return item;
+}
+
+#endif

@@ -1,0 +1,169 @@
+/* ring.c - the default scheduler: a ring and a LIFO slot a worker, a shared queue for what comes from outside.
+ *
+ * A task that is spawned or woken by a worker goes into that worker's LIFO slot, and the one before it to the back of the
+ * ring: the newest is hot in the cache, and often the other half of a conversation.  At most three polls in a row come
+ * from the slot (B19).  Everything else is first in, first out.
+ */
+#include "sched/sched.h"
+
+/* To the back of the worker's own ring; a full ring gives its older half to the global queue (B9, B16). */
+static void push_back(struct wefti_worker *w, struct wefti_link *item) {
+    while (WEFTI_UNLIKELY(!wefti_ring_push(&w->ring, item))) {
+        struct wefti_chain chain = {NULL, NULL, 0};
+        wefti_count(&w->counters.overflows, 1);
+        if (wefti_ring_overflow(&w->ring, &chain) == 0) {
+            wefti_inject_push_one(&w->rt->inject, item);
+            return;
+        }
+        wefti_inject_push(&w->rt->inject, chain);
+    }
+}
+
+static uint32_t waiting(struct wefti_worker *w) {
+    return wefti_ring_length(&w->ring) + load_own(&w->lifo.batch_left) + wefti_inject_length(&w->rt->inject);
+}
+
+static void submit(struct wefti_worker *w, struct weft_task *task, enum wefti_submit why) {
+    struct wefti_link *back = &task->link;
+    if (why != WEFTI_SUBMIT_AGAIN) {
+        wefti_lifo_enter(&w->lifo);
+        back = wefti_lifo_put(&w->lifo, back); /* B17 */
+        wefti_lifo_leave(&w->lifo);
+        if (!back)
+            return; /* one task, and we are about to run it: nobody is woken */
+    }
+    push_back(w, back);
+    if (w->shared)
+        wefti_notify_if_worth(w, waiting(w));
+}
+
+/* A batch from the global queue (B25 to B27): one to run, then the buffer, then the ring.  Long tasks go to the ring at once,
+ * where others can take them. */
+static struct weft_task *fetch(struct wefti_worker *w) {
+    struct weft_runtime *rt = w->rt;
+    uint32_t length = wefti_inject_length(&rt->inject);
+    if (length == 0)
+        return NULL;
+    struct wefti_chain chain = wefti_inject_take(&rt->inject, wefti_inject_share(length, rt->workers));
+    struct wefti_link *first = wefti_chain_take(&chain);
+    if (!first)
+        return NULL;
+    wefti_count(&w->counters.global_fetches, 1);
+    if (chain.count) {
+        bool longer = w->shared && chain.count * w->average >= WEFTI_WAKE_WORTH;
+        if (!longer) {
+            wefti_lifo_enter(&w->lifo);
+            wefti_lifo_fill(&w->lifo, &chain);
+            wefti_lifo_leave(&w->lifo);
+        }
+        for (struct wefti_link *item; (item = wefti_chain_take(&chain));)
+            push_back(w, item);
+        if (longer)
+            wefti_notify_if_worth(w, waiting(w));
+    }
+    return wefti_task_of(first);
+}
+
+static struct weft_task *next(struct wefti_worker *w) {
+    struct weft_task *task;
+    bool batched = load_own(&w->lifo.batch_left) != 0;
+    if (WEFTI_UNLIKELY(--w->global_left == 0)) {
+        w->global_left = w->global_interval;
+        if (!batched && (task = fetch(w))) /* B27: not before the last batch is used up */
+            return task;
+    }
+    struct wefti_link *item = NULL;
+    if (batched || load_own(&w->lifo.slot)) {
+        bool from_slot = false, capped = false;
+        wefti_lifo_enter(&w->lifo);
+        item = wefti_lifo_take_batched(&w->lifo);
+        if (!item) {
+            item = wefti_lifo_take(&w->lifo);
+            from_slot = item != NULL;
+            capped = from_slot && w->lifo_polls >= WEFTI_LIFO_MAX;
+        }
+        wefti_lifo_leave(&w->lifo);
+        if (capped) { /* B20: it has had its turns; to the back */
+            push_back(w, item);
+            item = NULL;
+        } else if (from_slot) {
+            w->lifo_polls++;
+            wefti_count(&w->counters.lifo_hits, 1);
+        }
+    }
+    if (!item) {
+        w->lifo_polls = 0;
+        item = wefti_ring_pop(&w->ring, w->shared);
+    }
+    if (item)
+        return wefti_task_of(item);
+    return fetch(w);
+}
+
+static struct weft_task *steal(struct wefti_worker *w, bool last) {
+    struct weft_runtime *rt = w->rt;
+    if (!w->shared)
+        return NULL;
+    uint32_t start = wefti_random_below(&w->random, rt->workers);
+    for (uint32_t i = 0; i < rt->workers; i++) {
+        struct wefti_worker *victim = &rt->worker[(start + i) % rt->workers];
+        if (victim == w)
+            continue;
+        uint32_t taken = 0;
+        struct wefti_link *item = wefti_ring_steal(&victim->ring, &w->ring, &taken);
+        if (item) {
+            wefti_count(&w->counters.steals, 1);
+            wefti_count(&w->counters.stolen, taken);
+            return wefti_task_of(item);
+        }
+    }
+    if (!rt->lifo_stealing)
+        return NULL;
+    /* Is somebody stuck in one poll since our first pass, with a task in his slot? */
+    struct wefti_worker *suspect = &rt->worker[w->watched];
+    if (last && suspect != w && load_relaxed(&suspect->counters.polls) == w->watched_polls) { /* a hint */
+        struct wefti_link *item = wefti_lifo_steal(&suspect->lifo);
+        if (item) {
+            wefti_count(&w->counters.steals, 1);
+            wefti_count(&w->counters.stolen, 1);
+            return wefti_task_of(item);
+        }
+    }
+    if (!last && w->watched_polls == UINT64_MAX) {
+        w->watched = start;
+        w->watched_polls = load_relaxed(&rt->worker[start].counters.polls); /* a hint */
+    } else if (last) {
+        w->watched_polls = UINT64_MAX;
+    }
+    return NULL;
+}
+
+static bool has_work(struct wefti_worker *w) {
+    struct weft_runtime *rt = w->rt;
+    if (wefti_inject_length(&rt->inject))
+        return true;
+    for (uint32_t i = 0; w->shared && i < rt->workers; i++)
+        if (&rt->worker[i] != w && wefti_ring_length(&rt->worker[i].ring))
+            return true;
+    return false;
+}
+
+/* B22, B23: a worker never sleeps on a task.  (`next` found both empty; a wake between cannot come from elsewhere.) */
+static void flush(struct wefti_worker *w) {
+    wefti_lifo_enter(&w->lifo);
+    struct wefti_link *slot = wefti_lifo_take(&w->lifo), *item;
+    if (slot)
+        push_back(w, slot);
+    while ((item = wefti_lifo_take_batched(&w->lifo)))
+        push_back(w, item);
+    wefti_lifo_leave(&w->lifo);
+}
+
+const struct wefti_sched wefti_sched_ring = {
+    .name = "ring",
+    .submit = submit,
+    .next = next,
+    .steal = steal,
+    .has_work = has_work,
+    .flush = flush,
+};

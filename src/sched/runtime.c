@@ -1,0 +1,220 @@
+/* runtime.c - configuration, creation and destruction of a runtime. */
+#include "sched/sched.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct wefti_sched *const scheds[] = {
+    [WEFT_SCHED_DEFAULT] = &wefti_sched_ring, [WEFT_SCHED_RING] = &wefti_sched_ring,
+    [WEFT_SCHED_DEQUE] = &wefti_sched_deque,  [WEFT_SCHED_FIFO] = &wefti_sched_fifo,
+    [WEFT_SCHED_SIM] = &wefti_sched_sim,
+};
+#define SCHEDS (sizeof scheds / sizeof scheds[0])
+
+/* A whole decimal number from the environment.  0 when unset; -EINVAL when malformed. */
+static int env_number(const char *name, uint64_t *value) {
+    const char *text = wefti_env(name);
+    if (!text || !*text)
+        return 0;
+    uint64_t number = 0;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9' || number > (UINT64_MAX - 9) / 10)
+            return -EINVAL;
+        number = number * 10 + (uint64_t)(*text - '0');
+    }
+    *value = number;
+    return 0;
+}
+
+/* The caller's config as this library knows it, then the environment on top. */
+static int settle(const weft_config *given, weft_config *config) {
+    *config = (weft_config)WEFT_CONFIG_INIT;
+    if (given) {
+        if (given->size < offsetof(weft_config, workers))
+            return -EINVAL;
+        for (size_t i = sizeof *config; i < given->size; i++)
+            if (((const unsigned char *)given)[i])
+                return -E2BIG;
+        memcpy(config, given, given->size < sizeof *config ? given->size : sizeof *config);
+        config->size = sizeof *config;
+    }
+    const char *sched = wefti_env("WEFT_SCHED");
+    if (sched && *sched) {
+        unsigned found = 0;
+        for (unsigned i = 1; i < SCHEDS; i++)
+            if (!strcmp(scheds[i]->name, sched))
+                found = i;
+        if (!found)
+            return -EINVAL;
+        config->sched = (weft_sched)found;
+    }
+    uint64_t workers = config->workers, seed = config->seed;
+    if (env_number("WEFT_WORKERS", &workers) || env_number("WEFT_SEED", &seed))
+        return -EINVAL;
+    if ((unsigned)config->sched >= SCHEDS || workers > WEFTI_WORKERS_MAX)
+        return -EINVAL;
+    config->workers = (unsigned)workers;
+    config->seed = seed;
+    return 0;
+}
+
+static void init_worker(struct weft_runtime *rt, uint32_t index, bool no_steal) {
+    struct wefti_worker *w = &rt->worker[index];
+    w->rt = rt;
+    w->sched = rt->sched;
+    w->index = index;
+    w->shared = rt->workers > 1 && !no_steal;
+    w->driven = rt->driven && index == 0;
+    w->tick_left = WEFTI_TICK_POLLS;
+    w->average = WEFTI_AVERAGE_START;
+    w->global_interval = w->global_left = (uint32_t)(WEFTI_GLOBAL_TARGET / WEFTI_AVERAGE_START);
+    w->measure_began = wefti_clock();
+    w->watched_polls = UINT64_MAX;
+    wefti_random_init(&w->random, rt->seed + index * UINT64_C(0x9E3779B97F4A7C15));
+}
+
+static void release(struct weft_runtime *rt, size_t allocated) {
+    wefti_slab_fini(&rt->slab);
+    wefti_sim_fini(rt);
+    if (rt->worker)
+        wefti_free(rt->worker, allocated * sizeof *rt->worker);
+    wefti_free(rt, sizeof *rt);
+}
+
+/* Workers find each other through rt->workers, which must be final before the first of them looks: the threads wait at a
+ * gate until we know how many could be started. */
+static void thread_main(void *arg) {
+    struct wefti_worker *w = arg;
+    _Atomic uint32_t *gate = &w->rt->gate;
+    while (load_acquire(gate) == 0) /* pairs with start_threads: the number of workers */
+        wefti_futex_wait(gate, 0, INT64_MAX);
+    wefti_worker_main(w);
+}
+
+static int start_threads(struct weft_runtime *rt) {
+    int error = 0;
+    uint32_t started = rt->driven ? 1 : 0;
+    for (; started < rt->workers; started++) {
+        char name[16];
+        snprintf(name, sizeof name, "%s-%u", rt->name, (unsigned)started % 1000);
+        error = wefti_thread_start(&rt->worker[started].thread, thread_main, &rt->worker[started], name);
+        if (error)
+            break;
+    }
+    if (started == 0)
+        return error;
+    rt->workers = rt->idle.workers = started; /* B3 of the fault table: go on with those we got */
+    for (uint32_t i = 0; i < started; i++)
+        rt->worker[i].shared = rt->worker[i].shared && started > 1;
+    store_release(&rt->gate, 1); /* pairs with thread_main */
+    wefti_futex_wake(&rt->gate, INT32_MAX);
+    return 0;
+}
+
+int weft_runtime_create(const weft_config *given, weft_runtime **out) {
+    weft_config config;
+    if (!out)
+        return -EINVAL;
+    int error = settle(given, &config);
+    if (error)
+        return error;
+    struct weft_runtime *rt = wefti_alloc(sizeof *rt);
+    if (!rt)
+        return -ENOMEM;
+    rt->sched = scheds[config.sched];
+    rt->workers = rt->sched->one_thread ? 1 : config.workers ? config.workers : wefti_cpu_count();
+    if (rt->workers > WEFTI_WORKERS_MAX)
+        rt->workers = WEFTI_WORKERS_MAX;
+    rt->driven = config.driven;
+    rt->global_capacity = config.global_capacity ? config.global_capacity : 65536;
+    rt->park_timeout = config.park_timeout_ns == 0 ? WEFTI_PARK_TIMEOUT
+                       : config.park_timeout_ns < 0 ? INT64_MAX
+                                                    : config.park_timeout_ns;
+    rt->seed = config.seed ? config.seed : rt->sched->one_thread ? 1 : wefti_random_seed();
+    rt->wake = config.wake;
+    rt->wake_arg = config.wake_arg;
+    snprintf(rt->name, sizeof rt->name, "%s", config.name ? config.name : "weft");
+    rt->idle.workers = rt->workers;
+    wefti_slab_init(&rt->slab);
+    rt->lifo_stealing = rt->workers > 1 && wefti_fence_heavy_init() == 0;
+    uint32_t allocated = rt->workers;
+    rt->worker = wefti_alloc(allocated * sizeof *rt->worker);
+    if (!rt->worker) {
+        error = -ENOMEM;
+        goto fail;
+    }
+    if (rt->sched->one_thread && (error = wefti_sim_init(rt)))
+        goto fail;
+    rt->allocated = allocated;
+    for (uint32_t i = 0; i < rt->workers; i++)
+        init_worker(rt, i, config.no_steal);
+    if ((error = start_threads(rt)))
+        goto fail;
+    if (rt->driven) { /* announced as asleep until it is driven for the first time */
+        rt->worker[0].parking = true;
+        wefti_idle_announce(&rt->idle, 0);
+    }
+    *out = rt;
+    return 0;
+fail:
+    release(rt, allocated);
+    return error;
+}
+
+int weft_runtime_destroy(weft_runtime *rt) {
+    if (!rt)
+        return 0;
+    int result = weft_runtime_stop(rt, WEFT_NOW);
+    if (result == -EBUSY || result == -EDEADLK)
+        return result;
+    release(rt, rt->allocated);
+    return 0;
+}
+
+int weft_run(const weft_config *config, weft_poll_fn poll, void *state, weft_result *result) {
+    weft_runtime *rt;
+    weft_task *task;
+    weft_result ended = {0, NULL};
+    int error = weft_runtime_create(config, &rt);
+    if (error)
+        return error;
+    weft_spec spec = WEFT_SPEC_INIT;
+    spec.poll = poll;
+    spec.state = state;
+    spec.name = "main";
+    error = weft_spawn(rt, &spec, &task);
+    if (!error) {
+        if (rt->driven)
+            while (!weft_task_is_done(task))
+                weft_drive_wait(rt, 0, WEFT_NEVER);
+        error = weft_join(task, &ended, WEFT_NEVER);
+        weft_task_drop(task);
+    }
+    weft_runtime_stop(rt, error ? WEFT_NOW : WEFT_NEVER);
+    weft_runtime_destroy(rt);
+    if (!error && result)
+        *result = ended;
+    return error ? error : ended.status;
+}
+
+weft_runtime *weft_runtime_current(void) {
+    struct wefti_worker *w = wefti_worker_self();
+    return w ? w->rt : NULL;
+}
+
+unsigned weft_runtime_workers(const weft_runtime *rt) { return rt->workers; }
+
+const char *weft_runtime_sched(const weft_runtime *rt) { return rt->sched->name; }
+
+int64_t weft_now(void) {
+    struct wefti_worker *w = wefti_worker_self();
+    return w && w->rt->sim ? wefti_sim_clock(w->rt) : wefti_clock();
+}
+
+weft_deadline weft_after(int64_t ns) {
+    int64_t now = weft_now();
+    if (ns <= 0)
+        return now;
+    return ns > INT64_MAX - now ? WEFT_NEVER : now + ns;
+}

@@ -1,0 +1,210 @@
+/* sched.h - the runtime, its workers, and the interface of a scheduler.  Internal. */
+#ifndef WEFTI_SCHED_SCHED_H
+#define WEFTI_SCHED_SCHED_H
+
+#include <weft/runtime.h>
+#include <weft/stats.h>
+
+#include "base/random.h"
+#include "plat/plat.h"
+#include "queue/deque.h"
+#include "queue/inject.h"
+#include "queue/ring.h"
+#include "sched/idle.h"
+#include "sched/lifo.h"
+#include "sched/park.h"
+#include "task/slab.h"
+#include "task/task.h"
+
+#define WEFTI_TICK_POLLS 128u                /* B34: polls between two maintenance passes */
+#define WEFTI_LIFO_MAX 3u                    /* B19: polls from the LIFO slot in a row */
+#define WEFTI_AVERAGE_START 50000.0          /* B28: assumed ns a poll before anything was measured */
+#define WEFTI_GLOBAL_TARGET 1000000.0        /* B28: a global task waits about 1 ms at most */
+#define WEFTI_SPIN_TIGHT 4u                  /* W19 */
+#define WEFTI_SPIN_MAX 16u                   /* W19 */
+#define WEFTI_PARK_TIMEOUT INT64_C(10000000) /* B37 */
+#define WEFTI_WATCH_TIMEOUT INT64_C(1000000) /* the longest that work waits behind a stuck worker */
+#define WEFTI_WAKE_WORTH 50000.0             /* ns of waiting work that pay for waking a worker */
+#define WEFTI_HELP_MAX 64u                   /* joins nested on one worker's stack */
+
+/* Why a task is handed to the scheduler. */
+enum wefti_submit {
+    WEFTI_SUBMIT_SPAWN, /* new */
+    WEFTI_SUBMIT_WAKE,  /* was idle */
+    WEFTI_SUBMIT_AGAIN, /* has just run and wants to run again: after the others */
+};
+
+/* Counters of one worker, written by it alone: load_own + store_relaxed, see wefti_count. */
+struct wefti_counters {
+    _Atomic uint64_t polls, spawned, completed, cancelled, lifo_hits, steals, stolen, searches, parks, wakes, overflows,
+        global_fetches, ticks, jobs_stolen;
+};
+
+static inline void wefti_count(_Atomic uint64_t *counter, uint64_t more) {
+    store_relaxed(counter, load_own(counter) + more); /* a figure; nothing hangs on it */
+}
+
+struct wefti_worker {
+    /* The worker's own. */
+    struct weft_runtime *rt;
+    const struct wefti_sched *sched;
+    uint32_t index;
+    bool shared;            /* other workers may take our tasks */
+    bool searching;         /* counted in idle.searching */
+    bool parking;           /* B21: between announcing and being back */
+    bool driven;            /* no thread: weft_drive */
+    uint32_t help_depth;    /* weft_join calls on the stack */
+    struct weft_task *current;
+    uint32_t tick_left;     /* polls until the next maintenance */
+    uint32_t global_left;   /* polls until the global queue is looked at first */
+    uint32_t global_interval;
+    uint32_t lifo_polls;    /* in a row */
+    uint32_t measured;      /* polls since measure_began */
+    int64_t measure_began;  /* 0: not measuring */
+    double average;         /* ns a poll */
+    uint32_t watched;       /* the worker we suspect of being stuck ... */
+    uint64_t watched_polls; /* ... and how many polls it had made */
+    struct wefti_random random;
+    struct wefti_slab_cache cache;
+    struct wefti_thread thread;
+
+    /* Shared. */
+    _Alignas(64) struct wefti_counters counters;
+    _Alignas(64) struct wefti_park park;
+    _Atomic uint32_t claimed; /* idle.h, S5 */
+    struct wefti_lifo lifo;
+    struct wefti_ring ring;
+    struct wefti_deque deque;
+    struct wefti_deque jobs; /* forked jobs, jobs.h */
+};
+
+/* A scheduler: where tasks wait and in which order they come out.  Five functions; `w` is always the calling worker. */
+struct wefti_sched {
+    const char *name;
+    bool one_thread; /* only worker 0 exists */
+    bool wake_each;  /* K3: every submit wakes a sleeper, also while another searches */
+    /* Take a task that has just become SCHEDULED; never fails.  (What outside threads submit goes to the global queue
+     * without the scheduler: wefti_submit.) */
+    void (*submit)(struct wefti_worker *w, struct weft_task *task, enum wefti_submit why);
+    /* The next task from the worker's own sources and the global queue, or NULL. */
+    struct weft_task *(*next)(struct wefti_worker *w);
+    /* One pass over the others; `last` = the pass before sleeping.  NULL when nothing was found. */
+    struct weft_task *(*steal)(struct wefti_worker *w, bool last);
+    /* Is there anything that `w` could take, apart from what its owner keeps to itself?  After fence F2. */
+    bool (*has_work)(struct wefti_worker *w);
+    /* Before sleeping: make everything public that the worker keeps to itself.  May be NULL. */
+    void (*flush)(struct wefti_worker *w);
+};
+
+extern const struct wefti_sched wefti_sched_ring, wefti_sched_deque, wefti_sched_fifo, wefti_sched_sim;
+
+enum wefti_phase {
+    WEFTI_OPEN,       /* takes tasks from anywhere */
+    WEFTI_CLOSING,    /* from its own tasks only, until none is left */
+    WEFTI_CANCELLING, /* from nobody; all tasks are cancelled */
+    WEFTI_STOPPED,    /* workers leave their loops */
+};
+
+/* State of the simulator; sim.c. */
+struct wefti_sim;
+
+struct weft_runtime {
+    const struct wefti_sched *sched;
+    uint32_t workers;   /* final once the gate is open */
+    uint32_t allocated; /* length of the worker array */
+    _Atomic uint32_t gate; /* futex word: 1 once the threads may begin */
+    bool driven;
+    bool lifo_stealing; /* the system has the heavy fence */
+    uint32_t global_capacity;
+    int64_t park_timeout; /* INT64_MAX: none */
+    uint64_t seed;
+    weft_wake_fn wake;
+    void *wake_arg;
+    char name[12];
+
+    _Alignas(64) _Atomic uint32_t phase;
+    _Atomic uint32_t watcher;   /* 1: some sleeping worker watches for stuck ones */
+    _Atomic uint32_t stopping;  /* 1: a thread is in weft_runtime_stop ... */
+    struct wefti_park stopper;  /* ... and sleeps here */
+    struct wefti_idle idle;
+    struct wefti_inject inject;
+    struct wefti_slab slab;
+    struct wefti_sim *sim;
+    struct wefti_worker *worker; /* array */
+};
+
+/* The calling thread's worker, or NULL; and the same if it belongs to `rt`. */
+static inline struct wefti_worker *wefti_worker_self(void) { return wefti_self(); }
+static inline struct wefti_worker *wefti_worker_of(const struct weft_runtime *rt) {
+    struct wefti_worker *w = wefti_self();
+    return w && w->rt == rt ? w : NULL;
+}
+
+/* -- worker.c ---------------------------------------------------------------------------------------- */
+/* Find one task (or job) and run it.  False: nothing found. */
+bool wefti_worker_turn(struct wefti_worker *w);
+/* A searcher found something to do: leave the search, see that another looks if work is left. */
+void wefti_worker_found(struct wefti_worker *w);
+/* Sleep until there may be something to do, at most until `until`. */
+void wefti_worker_sleep(struct wefti_worker *w, int64_t until);
+/* The two halves of sleeping, for driven workers: false = there is work, do not sleep. */
+bool wefti_worker_announce(struct wefti_worker *w);
+void wefti_worker_return(struct wefti_worker *w);
+/* A worker thread's loop. */
+void wefti_worker_main(void *worker);
+/* Work was made public: wake a sleeper if one is needed (idle.h, S2 to S6).  w may be NULL. */
+void wefti_notify(struct weft_runtime *rt, struct wefti_worker *w);
+/* The same, for work on the caller's own queues: it will get to it, so only if `waiting` tasks pay for a wake. */
+void wefti_notify_if_worth(struct wefti_worker *w, uint32_t waiting);
+/* Wake a particular worker, whatever it waits for. */
+void wefti_worker_wake(struct wefti_worker *w);
+
+/* -- wake.c ------------------------------------------------------------------------------------------ */
+/* The one function that wakes a waker; it is spent. */
+void wefti_wake(wefti_waker waker);
+static inline wefti_waker wefti_waker_task(struct weft_task *task) { return (wefti_waker)(void *)task; }
+static inline wefti_waker wefti_waker_thread(struct wefti_park *park) { return (wefti_waker)(void *)park | 1; }
+/* Drop one reference and free at the last. */
+void wefti_task_unref(struct weft_task *task, uint64_t clear);
+/* Hand a task that has become SCHEDULED to its runtime, from any thread. */
+void wefti_submit(struct weft_task *task, enum wefti_submit why);
+
+/* -- stop.c ------------------------------------------------------------------------------------------ */
+/* Tasks spawned and not ended; see stop.c for why 0 is exact. */
+uint64_t wefti_live(const struct weft_runtime *rt);
+/* A worker found nothing to do: if the runtime is stopping and nothing is left, tell the stopper. */
+void wefti_stop_check(struct weft_runtime *rt);
+
+/* -- jobs.c ------------------------------------------------------------------------------------------ */
+/* Take the oldest public job of another worker and run it.  False: there was none. */
+bool wefti_jobs_run_stolen(struct wefti_worker *w);
+/* Has any other worker a public job? */
+bool wefti_jobs_public(struct wefti_worker *w);
+/* Tell every other worker that we would take jobs. */
+void wefti_jobs_want(struct wefti_worker *w);
+
+/* -- sim.c ------------------------------------------------------------------------------------------- */
+int wefti_sim_init(struct weft_runtime *rt);
+void wefti_sim_fini(struct weft_runtime *rt);
+int64_t wefti_sim_clock(const struct weft_runtime *rt);
+/* A plain thread waits for ever: for a task of this runtime, or (task NULL) for all of them.  If nothing can ever run
+ * again it is unregistered, marked dead and woken. */
+struct wefti_sim_joiner {
+    struct wefti_sim_joiner *next;
+    struct weft_task *task;
+    struct wefti_park *park;
+    bool dead; /* under the simulator's lock */
+};
+void wefti_sim_join_begin(struct weft_runtime *rt, struct wefti_sim_joiner *joiner);
+/* True: it was dead. */
+bool wefti_sim_join_end(struct weft_runtime *rt, struct wefti_sim_joiner *joiner);
+/* The worker has nothing to run, and would sleep until `until`: look for a deadlock, or move the clock on.
+ * True: do not sleep. */
+bool wefti_sim_idle(struct wefti_worker *w, int64_t until);
+/* A join on the worker itself begins (+1) or ends (-1) to wait for ever. */
+void wefti_sim_worker_join(struct weft_runtime *rt, int change);
+/* Nothing can ever run again: true once, for each who asks after it was found. */
+bool wefti_sim_is_dead(struct weft_runtime *rt);
+uint64_t wefti_sim_hash(const struct weft_runtime *rt);
+
+#endif

@@ -1,0 +1,198 @@
+/* sim.c - the simulator: one thread, every choice drawn from a seed, virtual time.
+ *
+ * Ready tasks lie in 64 buckets: a task enters a random bucket at its end, and leaves from the front of a random one that is
+ * not empty.  So any order can happen, no memory is needed, and the same seed gives the same order as long as the
+ * program asks the same of the runtime.  Every choice is folded into a hash, for comparing runs.
+ *
+ * Deadlock.  When nothing is ready and somebody waits for ever, all tasks are counted: a waker that is held by nobody
+ * we can see may still come from a plain thread; if there is none, nothing can ever run again, and the waiter is told so.
+ */
+#include "sched/sched.h"
+
+#include <stdio.h>
+
+#define BUCKETS 64u
+#define POLL_TIME 1000 /* virtual ns that each poll takes */
+
+struct wefti_sim {
+    /* The worker's. */
+    struct wefti_chain bucket[BUCKETS];
+    uint64_t filled; /* bit i: bucket i is not empty */
+    uint32_t ready;
+    struct wefti_random random;
+    _Atomic uint64_t hash;
+    _Atomic int64_t clock;
+    uint32_t worker_joins; /* joins on the worker itself that wait for ever */
+    bool dead;             /* they are to give up */
+
+    struct wefti_lock lock;
+    struct wefti_sim_joiner *joiners;
+};
+
+int wefti_sim_init(struct weft_runtime *rt) {
+    struct wefti_sim *sim = wefti_alloc(sizeof *sim);
+    if (!sim)
+        return -ENOMEM;
+    wefti_random_init(&sim->random, rt->seed);
+    store_relaxed(&sim->hash, UINT64_C(0xcbf29ce484222325)); /* before any other thread */
+    rt->sim = sim;
+    return 0;
+}
+
+void wefti_sim_fini(struct weft_runtime *rt) {
+    if (rt->sim)
+        wefti_free(rt->sim, sizeof *rt->sim);
+    rt->sim = NULL;
+}
+
+int64_t wefti_sim_clock(const struct weft_runtime *rt) { return load_relaxed(&rt->sim->clock); } /* one writer, a figure */
+
+uint64_t wefti_sim_hash(const struct weft_runtime *rt) { return load_relaxed(&rt->sim->hash); } /* one writer, a figure */
+
+static void decide(struct wefti_sim *sim, uint64_t what) {
+    uint64_t hash = (load_own(&sim->hash) ^ what) * UINT64_C(0x100000001b3);
+    store_relaxed(&sim->hash, hash); /* a figure */
+}
+
+static void put(struct wefti_sim *sim, struct wefti_link *item) {
+    uint32_t i = wefti_random_below(&sim->random, BUCKETS);
+    decide(sim, i);
+    wefti_chain_append(&sim->bucket[i], item);
+    sim->filled |= UINT64_C(1) << i;
+    sim->ready++;
+}
+
+static void submit(struct wefti_worker *w, struct weft_task *task, enum wefti_submit why) {
+    (void)why;
+    put(w->rt->sim, &task->link);
+}
+
+static struct weft_task *next(struct wefti_worker *w) {
+    struct wefti_sim *sim = w->rt->sim;
+    struct wefti_chain outside = wefti_inject_take(&w->rt->inject, UINT32_MAX);
+    for (struct wefti_link *item; (item = wefti_chain_take(&outside));)
+        put(sim, item);
+    if (!sim->ready)
+        return NULL;
+    /* The kth filled bucket, k random. */
+    uint32_t k = wefti_random_below(&sim->random, (uint32_t)__builtin_popcountll(sim->filled));
+    uint64_t left = sim->filled;
+    while (k--)
+        left &= left - 1;
+    uint32_t i = (uint32_t)__builtin_ctzll(left);
+    decide(sim, UINT64_C(1) << 32 | (uint64_t)sim->ready << 8 | i);
+    struct wefti_link *item = wefti_chain_take(&sim->bucket[i]);
+    if (!sim->bucket[i].count)
+        sim->filled &= ~(UINT64_C(1) << i);
+    sim->ready--;
+    store_relaxed(&sim->clock, load_own(&sim->clock) + POLL_TIME); /* a figure */
+    return wefti_task_of(item);
+}
+
+static struct weft_task *steal(struct wefti_worker *w, bool last) {
+    (void)w, (void)last;
+    return NULL;
+}
+
+static bool has_work(struct wefti_worker *w) {
+    return w->rt->sim->ready != 0 || wefti_inject_length(&w->rt->inject) != 0;
+}
+
+/* -- Deadlock -------------------------------------------------------------------------------------------- */
+
+struct census {
+    uint64_t live, can_run, wakers, registered;
+};
+
+static void count(struct weft_task *task, void *arg) {
+    struct census *census = arg;
+    uint64_t word = load_relaxed(&task->word); /* nothing else runs in a simulation */
+    census->live++;
+    if (wefti_word_life(word) == WEFTI_SCHEDULED)
+        census->can_run++;
+    /* References beyond the scheduler's, the handle's and ours are wakers that somebody holds. */
+    census->wakers += wefti_word_refs(word) - 2 - ((word & WEFTI_JOINABLE) ? 1 : 0);
+    if ((word & WEFTI_JOINED) && !(task->joiner & 1))
+        census->registered++; /* ... one of which lies in this task's joiner, and is of no use while it waits itself */
+    wefti_task_unref(task, 0);
+}
+
+/* Under the lock. */
+static bool is_deadlock(struct weft_runtime *rt) {
+    if (!rt->sim->joiners && !rt->sim->worker_joins)
+        return false;
+    struct census census = {0, 0, 0, 0};
+    wefti_slab_walk(&rt->slab, count, &census);
+    return census.live && !census.can_run && census.wakers <= census.registered;
+}
+
+bool wefti_sim_idle(struct wefti_worker *w, int64_t until) {
+    struct weft_runtime *rt = w->rt;
+    struct wefti_sim *sim = rt->sim;
+    if (until != INT64_MAX) { /* somebody waits for that time, and nothing happens before it */
+        if (until > load_own(&sim->clock))
+            store_relaxed(&sim->clock, until); /* a figure */
+        return true;
+    }
+    wefti_lock_take(&sim->lock);
+    bool dead = is_deadlock(rt);
+    if (dead) {
+        for (struct wefti_sim_joiner *joiner = sim->joiners; joiner; joiner = joiner->next) {
+            /* Cannot fail: only we complete tasks, and who waits for ever does not unregister. */
+            if (joiner->task)
+                wefti_word_join_unregister(&joiner->task->word);
+            joiner->dead = true;
+        }
+        sim->dead = sim->worker_joins != 0;
+    }
+    wefti_lock_give(&sim->lock);
+    if (!dead)
+        return false;
+    static const char text[] = "weft: deadlock: nothing can ever run again; these tasks wait:\n";
+    wefti_write(2, text, sizeof text - 1);
+    weft_dump(rt, 2);
+    wefti_lock_take(&sim->lock);
+    for (struct wefti_sim_joiner *joiner = sim->joiners, *following; joiner; joiner = following) {
+        following = joiner->next; /* its stack may go as soon as it is woken and we have left the lock */
+        if (joiner->dead)
+            wefti_park_wake(joiner->park);
+    }
+    wefti_lock_give(&sim->lock);
+    return sim->dead;
+}
+
+void wefti_sim_join_begin(struct weft_runtime *rt, struct wefti_sim_joiner *joiner) {
+    wefti_lock_take(&rt->sim->lock);
+    joiner->next = rt->sim->joiners;
+    rt->sim->joiners = joiner;
+    wefti_lock_give(&rt->sim->lock);
+    wefti_worker_wake(&rt->worker[0]); /* it may have gone to sleep before anyone was waiting */
+}
+
+bool wefti_sim_join_end(struct weft_runtime *rt, struct wefti_sim_joiner *joiner) {
+    wefti_lock_take(&rt->sim->lock);
+    struct wefti_sim_joiner **at = &rt->sim->joiners;
+    while (*at != joiner)
+        at = &(*at)->next;
+    *at = joiner->next;
+    bool dead = joiner->dead;
+    wefti_lock_give(&rt->sim->lock);
+    return dead;
+}
+
+void wefti_sim_worker_join(struct weft_runtime *rt, int change) { rt->sim->worker_joins += (uint32_t)change; }
+
+bool wefti_sim_is_dead(struct weft_runtime *rt) {
+    bool dead = rt->sim->dead;
+    rt->sim->dead = false;
+    return dead;
+}
+
+const struct wefti_sched wefti_sched_sim = {
+    .name = "sim",
+    .one_thread = true,
+    .submit = submit,
+    .next = next,
+    .steal = steal,
+    .has_work = has_work,
+};

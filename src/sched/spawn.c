@@ -1,0 +1,88 @@
+/* spawn.c - making tasks. */
+#include "sched/sched.h"
+
+#include <string.h>
+
+static void fill(struct weft_task *task, struct weft_runtime *rt, const weft_spec *spec, bool handle) {
+    task->name = spec->name ? spec->name : "task";
+    task->rt = rt;
+    task->poll = spec->poll;
+    task->drop = spec->drop;
+    store_relaxed(&task->waits_for, NULL); /* published by the word */
+    task->joiner = 0;
+    task->value = NULL;
+    task->status = 0;
+    task->outside = spec->state_size == 0;
+    if (task->outside)
+        *(const void **)(void *)task->state = spec->state;
+    else if (spec->state)
+        memcpy(task->state, spec->state, spec->state_size);
+    else
+        memset(task->state, 0, spec->state_size);
+    wefti_word_spawn(&task->word, handle);
+}
+
+/* The spec as this library knows it.  One from an older header is shorter, one from a newer header may be longer as
+ * long as what we do not know is zero. */
+static int known_spec(const weft_spec *given, weft_spec *known) {
+    if (given->size < offsetof(weft_spec, state))
+        return -EINVAL;
+    for (size_t i = sizeof *known; i < given->size; i++)
+        if (((const unsigned char *)given)[i])
+            return -E2BIG;
+    memset(known, 0, sizeof *known);
+    memcpy(known, given, given->size < sizeof *known ? given->size : sizeof *known);
+    return 0;
+}
+
+int weft_spawn(weft_runtime *rt, const weft_spec *spec, weft_task **handle) {
+    struct wefti_worker *w = wefti_worker_self();
+    if (!rt)
+        rt = w ? w->rt : NULL;
+    if (!rt || !spec)
+        return -EINVAL;
+    weft_spec known;
+    if (WEFTI_UNLIKELY(spec->size != sizeof known)) {
+        int error = known_spec(spec, &known);
+        if (error)
+            return error;
+        spec = &known;
+    }
+    if (!spec->poll || spec->state_size > WEFT_STATE_MAX)
+        return -EINVAL;
+    bool inside = w && w->rt == rt;
+    if (inside && load_relaxed(&rt->phase) >= WEFTI_CANCELLING) /* stop.c walks again for who read it too early */
+        return -ESHUTDOWN;
+
+    size_t inline_size = spec->state_size ? spec->state_size : sizeof(void *);
+    struct weft_task *task = wefti_slab_take(&rt->slab, inside ? &w->cache : NULL, inline_size);
+    if (!task)
+        return -ENOMEM;
+    fill(task, rt, spec, handle != NULL);
+    if (WEFTI_LIKELY(inside && !w->parking)) {
+        wefti_count(&w->counters.spawned, 1);
+        if (handle)
+            *handle = task;
+        rt->sched->submit(w, task, WEFTI_SUBMIT_SPAWN);
+        return 0;
+    }
+    weft_task *before = handle ? *handle : NULL;
+    if (handle)
+        *handle = task; /* first: once admitted, the task may run, end, and look at where its handle went */
+    int error = wefti_inject_admit(&rt->inject, &task->link, rt->global_capacity);
+    if (error) {
+        if (handle)
+            *handle = before;
+        wefti_slab_give(&rt->slab, NULL, task);
+        return error;
+    }
+    wefti_notify(rt, NULL);
+    return 0;
+}
+
+int weft_go(weft_runtime *rt, weft_poll_fn poll, void *state, weft_task **handle) {
+    weft_spec spec = WEFT_SPEC_INIT;
+    spec.poll = poll;
+    spec.state = state;
+    return weft_spawn(rt, &spec, handle);
+}

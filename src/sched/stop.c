@@ -1,0 +1,108 @@
+/* stop.c - knowing that nothing is left, and stopping.
+ *
+ * What.   Every worker counts the tasks it spawned and the tasks it ended, for itself alone; no counter is shared.
+ * Claim.  If the sum of ends, read first, equals the sum of spawns, read after, then at some moment in between no task
+ *         existed; and while nothing is admitted from outside, none comes back.
+ * Why.    Both sums only grow, and ends never exceed spawns.  Let t be a moment between the two readings: ends read
+ *         <= ends(t) <= spawns(t) <= spawns read.  If the outer two are equal, so are the inner two.
+ * Race.   stopper: S1 phase = closing          worker: E1 count the last end
+ *                  S2 fence                            E2 fence (F2 of idle.h)
+ *                  S3 nothing left? done               E3 stopping, and nothing left? wake the stopper
+ *                  S4 sleep
+ *         One fence comes first, so S3 sees E1 or E3 sees S1.
+ * Checked by.  test/model/stop.c
+ */
+#include "sched/sched.h"
+
+#define CANCEL_GRACE INT64_C(2000000000) /* R36 */
+#define WALK_AGAIN INT64_C(20000000)     /* for tasks that were spawned while we walked */
+
+uint64_t wefti_live(const struct weft_runtime *rt) {
+    uint64_t ended = 0, spawned = 0;
+    for (uint32_t i = 0; i < rt->workers; i++)
+        ended += load_acquire(&rt->worker[i].counters.completed); /* pairs with finish: the spawns before */
+    for (uint32_t i = 0; i < rt->workers; i++)
+        spawned += load_relaxed(&rt->worker[i].counters.spawned); /* ordered by the loads above */
+    spawned += load_relaxed(&rt->inject.admitted);
+    return spawned - ended;
+}
+
+void wefti_stop_check(struct weft_runtime *rt) {
+    /* E3; relaxed: the fence of announce came before. */
+    if (load_relaxed(&rt->phase) != WEFTI_OPEN && load_relaxed(&rt->stopping) && wefti_live(rt) == 0)
+        wefti_park_wake(&rt->stopper); /* E3: wake */
+}
+
+/* Nothing left?  Waits until `until`; false if something still is. */
+static bool wait_quiet(struct weft_runtime *rt, int64_t until) {
+    struct wefti_worker *driven = rt->driven ? &rt->worker[0] : NULL;
+    for (;;) {
+        fence_seq_cst(); /* S2 */
+        if (wefti_live(rt) == 0) /* S3 */
+            return true;
+        if (until != INT64_MAX && wefti_clock() >= until)
+            return false;
+        if (driven && weft_drive(rt, 0) > 0)
+            continue;
+        struct wefti_sim_joiner joiner = {NULL, NULL, &rt->stopper, false};
+        bool watched = rt->sim && until == INT64_MAX && !driven;
+        if (watched)
+            wefti_sim_join_begin(rt, &joiner);
+        wefti_park_sleep(&rt->stopper, until); /* S4 */
+        if (watched && wefti_sim_join_end(rt, &joiner))
+            return false;
+    }
+}
+
+static void cancel_one(struct weft_task *task, void *arg) {
+    (void)arg;
+    weft_task_cancel(task);
+    wefti_task_unref(task, 0);
+}
+
+/* Workers leave their loops; all threads are joined. */
+static void join_workers(struct weft_runtime *rt) {
+    store_relaxed(&rt->phase, WEFTI_STOPPED); /* the fence below orders it */
+    fence_seq_cst();                          /* pairs with F2 in announce */
+    for (uint32_t i = 0; i < rt->workers; i++)
+        wefti_park_wake(&rt->worker[i].park);
+    for (uint32_t i = rt->driven ? 1 : 0; i < rt->workers; i++)
+        wefti_thread_join(&rt->worker[i].thread);
+}
+
+static int stop(struct weft_runtime *rt, int64_t until) {
+    if (load_relaxed(&rt->phase) == WEFTI_STOPPED) /* `stopping` orders it */
+        return 0;
+    wefti_inject_close(&rt->inject);
+    if (load_relaxed(&rt->phase) == WEFTI_OPEN)
+        store_relaxed(&rt->phase, WEFTI_CLOSING); /* S1; wait_quiet's fence orders it */
+    int result = 0;
+    if (!wait_quiet(rt, until)) {
+        result = -ECANCELED;
+        store_relaxed(&rt->phase, WEFTI_CANCELLING); /* who misses it is found by the next walk */
+        int64_t give_up = wefti_clock() + CANCEL_GRACE, now;
+        do {
+            if ((now = wefti_clock()) >= give_up) {
+                static const char text[] = "weft: stop: these tasks do not end:\n";
+                wefti_write(2, text, sizeof text - 1);
+                weft_dump(rt, 2);
+                return -EBUSY;
+            }
+            wefti_slab_walk(&rt->slab, cancel_one, NULL);
+        } while (!wait_quiet(rt, now + WALK_AGAIN));
+    }
+    join_workers(rt);
+    return result;
+}
+
+int weft_runtime_stop(weft_runtime *rt, weft_deadline until) {
+    struct wefti_worker *self = wefti_worker_self();
+    if (self && self->rt == rt)
+        return -EDEADLK;
+    uint32_t nobody = 0;
+    if (!cas_acquire(&rt->stopping, &nobody, 1)) /* pairs with the release below */
+        return -EBUSY;
+    int result = stop(rt, until);
+    store_release(&rt->stopping, 0);
+    return result;
+}

@@ -1,0 +1,143 @@
+/* wake.c - waking, cancelling, references: the calls that act on a task from anywhere. */
+#include "sched/sched.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Debug builds: a handle or waker whose task is gone names itself. */
+#ifdef WEFTI_DEBUG
+static void check_alive(const struct weft_task *task, const char *call) {
+    uint64_t word = load_relaxed((wefti_word *)(uintptr_t)&task->word); /* a check, best effort */
+    if (wefti_word_life(word) != WEFTI_FREE)
+        return;
+    char text[256];
+    int size = snprintf(text, sizeof text, "weft: %s: handle of task \"%s\" used after it was dropped\n", call,
+                        task->name ? task->name : "?");
+    wefti_write(2, text, size > 0 ? (size_t)size : 0);
+    abort();
+}
+#define CHECK_ALIVE(task) check_alive((task), __func__)
+#else
+#define CHECK_ALIVE(task) ((void)0)
+#endif
+
+void wefti_submit(struct weft_task *task, enum wefti_submit why) {
+    struct weft_runtime *rt = task->rt;
+    struct wefti_worker *w = wefti_worker_of(rt);
+    if (w && !w->parking) { /* B21: between announcing and being back, a worker's own queues are closed */
+        rt->sched->submit(w, task, why);
+        return;
+    }
+    wefti_inject_push_one(&rt->inject, &task->link);
+    wefti_notify(rt, w);
+}
+
+void wefti_task_unref(struct weft_task *task, uint64_t clear) {
+    if (!wefti_word_unref(&task->word, clear))
+        return;
+    struct weft_runtime *rt = task->rt;
+    struct wefti_worker *w = wefti_worker_of(rt);
+    wefti_slab_give(&rt->slab, w ? &w->cache : NULL, task);
+}
+
+void wefti_wake(wefti_waker waker) {
+    if (waker & 1) {
+        wefti_park_wake((struct wefti_park *)(waker - 1));
+        return;
+    }
+    struct weft_task *task = (struct weft_task *)waker;
+    if (!task)
+        return;
+    if (wefti_word_wake(&task->word))
+        wefti_submit(task, WEFTI_SUBMIT_WAKE);
+    wefti_task_unref(task, 0);
+}
+
+/* -- Wakers ---------------------------------------------------------------------------------------------- */
+
+weft_waker weft_waker_of(weft_task *self) {
+    wefti_word_ref(&self->word);
+    return (weft_waker){self};
+}
+
+weft_waker weft_waker_clone(weft_waker waker) {
+    if (waker.target) {
+        CHECK_ALIVE((struct weft_task *)waker.target);
+        wefti_word_ref(&((struct weft_task *)waker.target)->word);
+    }
+    return waker;
+}
+
+void weft_waker_drop(weft_waker waker) {
+    if (waker.target) {
+        CHECK_ALIVE((struct weft_task *)waker.target);
+        wefti_task_unref(waker.target, 0);
+    }
+}
+
+void weft_waker_wake(weft_waker waker) {
+    if (waker.target) {
+        CHECK_ALIVE((struct weft_task *)waker.target);
+        wefti_wake(wefti_waker_task(waker.target));
+    }
+}
+
+void weft_waker_wake_keep(weft_waker waker) { weft_waker_wake(weft_waker_clone(waker)); }
+
+/* -- Cancellation ---------------------------------------------------------------------------------------- */
+
+void weft_task_cancel(weft_task *task) {
+    CHECK_ALIVE(task);
+    if (wefti_word_cancel(&task->word))
+        wefti_submit(task, WEFTI_SUBMIT_WAKE);
+}
+
+int weft_shield(weft_task *self) { return wefti_word_shield(&self->word) ? 0 : -EOVERFLOW; }
+
+int weft_unshield(weft_task *self) { return wefti_word_unshield(&self->word) ? 0 : -EINVAL; }
+
+bool weft_task_is_cancelled(const weft_task *task) {
+    CHECK_ALIVE(task);
+    return wefti_word_must_end(load_relaxed((wefti_word *)(uintptr_t)&task->word)); /* a flag, nothing behind it */
+}
+
+/* -- Handles --------------------------------------------------------------------------------------------- */
+
+bool weft_task_is_done(const weft_task *handle) {
+    CHECK_ALIVE(handle);
+    return wefti_word_is_complete((wefti_word *)(uintptr_t)&handle->word);
+}
+
+void weft_task_drop(weft_task *handle) {
+    if (!handle)
+        return;
+    CHECK_ALIVE(handle);
+    /* A waiter that was registered by weft_join_poll and never came back. */
+    uint64_t word = load_relaxed(&handle->word); /* only the handle's owner sets JOINED */
+    if ((word & WEFTI_JOINED) && wefti_word_join_unregister(&handle->word))
+        wefti_task_unref((struct weft_task *)handle->joiner, 0);
+    wefti_task_unref(handle, WEFTI_JOINABLE);
+}
+
+weft_task *weft_task_self(void) {
+    struct wefti_worker *w = wefti_worker_self();
+    return w ? w->current : NULL;
+}
+
+const char *weft_task_name(const weft_task *task) { return task->name; }
+
+const char *weft_task_state(const weft_task *task) {
+    CHECK_ALIVE(task);
+    static const char *const names[] = {"free", "idle", "scheduled", "running", "complete"};
+    return names[wefti_word_life(load_relaxed((wefti_word *)(uintptr_t)&task->word))]; /* a look */
+}
+
+void weft_task_waits_for(weft_task *self, const char *what) {
+    store_release(&self->waits_for, what); /* pairs with dump: the string */
+}
+
+weft_poll weft_done(weft_task *self, int status, void *value) {
+    self->status = status;
+    self->value = value;
+    return WEFT_READY;
+}

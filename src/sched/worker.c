@@ -1,0 +1,231 @@
+/* worker.c - a worker's loop: find a task, run it, keep time, sleep.
+ *
+ * Order of looking: the scheduler's own `next`, then, as a searcher, other workers' queues and jobs, then sleep.  The
+ * protocol that makes sleeping safe is in idle.h; step labels here are its.
+ */
+#include "sched/sched.h"
+
+/* -- Running one task ------------------------------------------------------------------------------------ */
+
+/* The task is over: result, drop function, COMPLETE, joiner. */
+static void finish(struct wefti_worker *w, struct weft_task *task) {
+    if (task->drop)
+        task->drop(wefti_task_state(task));
+    uint64_t word = wefti_word_to_complete(&task->word);
+    /* Release: who sees this end also sees the spawns before it (wefti_live). */
+    store_release(&w->counters.completed, load_own(&w->counters.completed) + 1);
+    if (word & WEFTI_JOINED) {
+        wefti_wake(task->joiner);
+        wefti_task_unref(task, 0);
+    } else if (wefti_word_refs(word) == 0) {
+        wefti_slab_give(&w->rt->slab, &w->cache, task);
+    }
+}
+
+static void run(struct wefti_worker *w, struct weft_task *task) {
+    if (WEFTI_UNLIKELY(!wefti_word_to_running(&task->word))) {
+        task->status = -ECANCELED;
+        task->value = NULL;
+        wefti_count(&w->counters.cancelled, 1);
+        finish(w, task);
+        return;
+    }
+    struct weft_task *outer = w->current; /* a join that helps runs tasks on top of another */
+    w->current = task;
+    wefti_count(&w->counters.polls, 1);
+    weft_poll said = task->poll(task, wefti_task_state(task));
+    w->current = outer;
+    if (said == WEFT_READY) {
+        finish(w, task);
+    } else if (said == WEFT_PENDING) {
+        if (wefti_word_to_idle(&task->word))
+            w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
+    } else {
+        wefti_word_to_yielded(&task->word);
+        w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
+    }
+}
+
+/* -- Keeping time ---------------------------------------------------------------------------------------- */
+
+/* B28, B29: fold what was measured into the average, and look at the global queue as often as that allows. */
+static void measure(struct wefti_worker *w, int64_t now) {
+    if (w->measure_began && w->measured) {
+        double sample = (double)(now - w->measure_began) / w->measured;
+        w->average = 0.1 * sample + 0.9 * w->average;
+        double interval = WEFTI_GLOBAL_TARGET / (w->average > 1.0 ? w->average : 1.0);
+        w->global_interval = interval < 8 ? 8 : interval > 255 ? 255 : (uint32_t)interval;
+    }
+    w->measured = 0;
+    w->measure_began = now;
+}
+
+/* B34, B45: one poll was made. */
+static void spend(struct wefti_worker *w) {
+    w->measured++;
+    if (WEFTI_UNLIKELY(--w->tick_left == 0)) {
+        w->tick_left = WEFTI_TICK_POLLS;
+        wefti_count(&w->counters.ticks, 1);
+        measure(w, wefti_clock());
+    }
+}
+
+/* -- Looking --------------------------------------------------------------------------------------------- */
+
+void wefti_worker_wake(struct wefti_worker *w) {
+    wefti_park_wake(&w->park);
+    if (w->driven && w->rt->wake)
+        w->rt->wake(w->rt->wake_arg);
+}
+
+void wefti_notify(struct weft_runtime *rt, struct wefti_worker *w) {
+    fence_seq_cst(); /* S2, F1 */
+    if (load_acquire(&rt->idle.searching) && !rt->sched->wake_each) /* S3; acquire, pairs with P2: its bit */
+        return;
+    int index = wefti_idle_claim(&rt->idle); /* S4 */
+    if (index < 0)
+        return;
+    struct wefti_worker *sleeper = &rt->worker[index];
+    add_relaxed(&rt->idle.searching, 1);  /* S5; `claimed` orders it */
+    store_release(&sleeper->claimed, 1);  /* S5, pairs with P6 */
+    if (w)
+        wefti_count(&w->counters.wakes, 1);
+    wefti_worker_wake(sleeper); /* S6: wake */
+}
+
+void wefti_notify_if_worth(struct wefti_worker *w, uint32_t waiting) {
+    struct wefti_idle *idle = &w->rt->idle;
+    /* Hints only: a sleeper that is missed here leaves the task to us, who are awake. */
+    if (!wefti_idle_has_parked(idle) || load_relaxed(&idle->searching))
+        return;
+    if ((double)waiting * w->average >= WEFTI_WAKE_WORTH)
+        wefti_notify(w->rt, w);
+}
+
+/* G1 to G3. */
+static void stop_searching(struct wefti_worker *w) {
+    w->searching = false;
+    if (!wefti_idle_end_search(&w->rt->idle)) /* G1 */
+        return;
+    fence_seq_cst(); /* G2, F2 */
+    if (w->sched->has_work(w) || wefti_jobs_public(w)) /* G3: recheck */
+        wefti_notify(w->rt, w);                        /* G3: wake */
+}
+
+/* Look beyond the worker's own queue (W19: spin, then yield, then give up).  *ran_job: a job was found, and is done. */
+static struct weft_task *search(struct wefti_worker *w, bool *ran_job) {
+    wefti_count(&w->counters.searches, 1);
+    if (!w->searching && !(w->searching = wefti_idle_try_search(&w->rt->idle)))
+        return NULL;
+    struct weft_task *task = NULL;
+    for (uint32_t spin = 0; spin < WEFTI_SPIN_MAX; spin++) {
+        task = w->sched->steal(w, spin == WEFTI_SPIN_MAX - 1);
+        if (!task)
+            task = w->sched->next(w);
+        if (task)
+            break;
+        if (wefti_jobs_run_stolen(w)) { /* leaves the search itself before it runs the job */
+            *ran_job = true;
+            return NULL;
+        }
+        if (spin < WEFTI_SPIN_TIGHT)
+            wefti_relax();
+        else
+            wefti_thread_yield();
+    }
+    if (task)
+        stop_searching(w);
+    return task;
+}
+
+void wefti_worker_found(struct wefti_worker *w) {
+    if (w->searching)
+        stop_searching(w);
+}
+
+bool wefti_worker_turn(struct wefti_worker *w) {
+    struct weft_task *task = w->sched->next(w);
+    if (WEFTI_UNLIKELY(!task)) {
+        bool ran_job = false;
+        task = search(w, &ran_job);
+        if (!task)
+            return ran_job;
+    } else if (WEFTI_UNLIKELY(w->searching)) {
+        stop_searching(w);
+    }
+    run(w, task);
+    spend(w);
+    return true;
+}
+
+/* -- Sleeping -------------------------------------------------------------------------------------------- */
+
+bool wefti_worker_announce(struct wefti_worker *w) {
+    struct weft_runtime *rt = w->rt;
+    w->parking = true;
+    if (w->sched->flush)
+        w->sched->flush(w);
+    wefti_jobs_want(w);
+    wefti_idle_announce(&rt->idle, w->index); /* P1 */
+    if (w->searching) {
+        w->searching = false;
+        wefti_idle_end_search(&rt->idle); /* P2 */
+    }
+    fence_seq_cst();                                             /* P3, F2 */
+    if (load_relaxed(&rt->idle.searching) == 0 &&                /* F2 orders it */
+        (w->sched->has_work(w) || wefti_jobs_public(w)))         /* P4: recheck */
+        return false;
+    return load_relaxed(&rt->phase) != WEFTI_STOPPED; /* recheck; F2 and the stopper's fence order it */
+}
+
+void wefti_worker_return(struct wefti_worker *w) {
+    if (!wefti_idle_retract(&w->rt->idle, w->index)) { /* P6 */
+        while (!load_acquire(&w->claimed))             /* pairs with S5; the waker is on its way */
+            wefti_park_sleep(&w->park, INT64_MAX);
+        store_relaxed(&w->claimed, 0); /* nobody claims us before we announce again */
+        w->searching = true;
+    }
+    w->parking = false;
+}
+
+void wefti_worker_sleep(struct wefti_worker *w, int64_t until) {
+    struct weft_runtime *rt = w->rt;
+    if (w->measured)
+        measure(w, wefti_clock());
+    w->measure_began = 0;
+    if (wefti_worker_announce(w)) {
+        wefti_stop_check(rt);
+        if (rt->sim && wefti_sim_idle(w, until)) {
+            wefti_worker_return(w);
+            return;
+        }
+        int64_t now = wefti_clock(), limit = INT64_MAX;
+        bool watch = false;
+        if (rt->park_timeout != INT64_MAX) {
+            /* While somebody runs, one sleeper looks every millisecond whether he is stuck with work behind him. */
+            uint32_t nobody = 0;
+            watch = wefti_idle_parked(&rt->idle) < rt->workers && cas_relaxed(&rt->watcher, &nobody, 1); /* a role */
+            int64_t timeout = watch && rt->park_timeout > WEFTI_WATCH_TIMEOUT ? WEFTI_WATCH_TIMEOUT : rt->park_timeout;
+            limit = now + timeout;
+        }
+        wefti_count(&w->counters.parks, 1);
+        wefti_park_sleep(&w->park, limit < until ? limit : until); /* P5 */
+        if (watch)
+            store_relaxed(&rt->watcher, 0); /* a role, nothing is handed over */
+    }
+    wefti_worker_return(w);
+    w->measure_began = wefti_clock();
+}
+
+void wefti_worker_main(void *worker) {
+    struct wefti_worker *w = worker;
+    wefti_self_set(w);
+    while (load_relaxed(&w->rt->phase) != WEFTI_STOPPED) /* announce looks again, after a fence */
+        if (!wefti_worker_turn(w))
+            wefti_worker_sleep(w, INT64_MAX);
+    if (w->searching) {
+        w->searching = false;
+        wefti_idle_end_search(&w->rt->idle);
+    }
+    wefti_self_set(NULL);
+}

@@ -1,0 +1,225 @@
+/* word.h - the task word: every change of a task's state, each a function named after it.
+ *
+ * What.   One 64-bit word says everything about a task that two threads can disagree about.
+ * Words.  bits 0-7    life: FREE, IDLE, SCHEDULED, RUNNING, COMPLETE
+ *              8-15   flags: NOTIFIED (woken while it could not be queued), CANCELLED, JOINABLE (a handle exists),
+ *                     JOINED (a waiter is registered in task->joiner)
+ *              16-23  shield depth: above 0, CANCELLED has no effect
+ *              24-47  references: one for the scheduler until COMPLETE, one a handle, one a waker
+ *              48-63  the kind's own sub-state
+ *         IDLE -> SCHEDULED -> RUNNING -> IDLE | COMPLETE.  RUNNING -> SCHEDULED is RUNNING -> IDLE -> SCHEDULED made in
+ *         one step, by whoever runs the task.
+ * Who.    1 Whoever makes it SCHEDULED puts it into a queue, once.  A queue holds no reference.
+ *         2 Whoever takes it out of a queue makes it RUNNING; from then on its fields are the runner's.
+ *         3 task->joiner is the handle owner's while JOINED is clear, the completer's once it is COMPLETE with JOINED.
+ *         4 The result is written before COMPLETE and read after it.
+ *         5 Who drops the last reference frees.
+ * Race.   waker: W1 write what the task waits for     runner: R1 poll: look at it, find nothing
+ *                W2 IDLE: make SCHEDULED, queue it            R2 to_idle: RUNNING -> IDLE, capturing NOTIFIED
+ *                   else: set NOTIFIED                        R3 NOTIFIED was set: queue it again
+ * Claim.  A wake is never lost and never queues a task twice.
+ * Why.    W2 and R2 are read-modify-writes of one word: if W2 comes first R2 captures it; if R2 comes first W2 finds IDLE.
+ *         W2 is made even when NOTIFIED is set already: its release is what makes W1 visible to the next poll.
+ * Checked by.  test/model/word.c, test/unit/task/word.c
+ */
+#ifndef WEFTI_TASK_WORD_H
+#define WEFTI_TASK_WORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/assert.h"
+#include "base/atomic.h"
+
+enum wefti_life {
+    WEFTI_FREE = 0, /* not a task: zeroed or given back memory */
+    WEFTI_IDLE = 1,
+    WEFTI_SCHEDULED = 2,
+    WEFTI_RUNNING = 3,
+    WEFTI_COMPLETE = 4,
+};
+
+#define WEFTI_LIFE_MASK UINT64_C(0xff)
+#define WEFTI_NOTIFIED (UINT64_C(1) << 8)
+#define WEFTI_CANCELLED (UINT64_C(1) << 9)
+#define WEFTI_JOINABLE (UINT64_C(1) << 10)
+#define WEFTI_JOINED (UINT64_C(1) << 11)
+#define WEFTI_SHIELD_ONE (UINT64_C(1) << 16)
+#define WEFTI_SHIELD_MASK (UINT64_C(0xff) << 16)
+#define WEFTI_REF_ONE (UINT64_C(1) << 24)
+#define WEFTI_REF_MASK (UINT64_C(0xffffff) << 24)
+
+typedef _Atomic uint64_t wefti_word;
+
+static inline enum wefti_life wefti_word_life(uint64_t word) { return (enum wefti_life)(word & WEFTI_LIFE_MASK); }
+static inline uint32_t wefti_word_refs(uint64_t word) { return (uint32_t)((word & WEFTI_REF_MASK) >> 24); }
+static inline uint64_t wefti_word_with(uint64_t word, enum wefti_life life) {
+    return (word & ~WEFTI_LIFE_MASK) | (uint64_t)life;
+}
+/* Cancelled, and no shield puts it off (B56). */
+static inline bool wefti_word_must_end(uint64_t word) {
+    return (word & (WEFTI_CANCELLED | WEFTI_SHIELD_MASK)) == WEFTI_CANCELLED;
+}
+
+/* Spawn: FREE -> SCHEDULED with the scheduler's reference, and the handle's.  Only the spawner knows the task; the
+ * release is for those who find it by walking the slabs (try_ref). */
+static inline void wefti_word_spawn(wefti_word *word, bool handle) {
+    uint64_t fresh = WEFTI_SCHEDULED | WEFTI_REF_ONE;
+    if (handle)
+        fresh += WEFTI_REF_ONE + WEFTI_JOINABLE;
+    store_release(word, fresh);
+}
+
+/* SCHEDULED -> RUNNING.  True: enter it.  False: it was cancelled while queued and is never entered (J31).
+ * A NOTIFIED is spent: the poll that begins now sees what was written before that wake. */
+static inline bool wefti_word_to_running(wefti_word *word) {
+    uint64_t found = load_relaxed(word); /* only compared */
+    do
+        wefti_assert(wefti_word_life(found) == WEFTI_SCHEDULED, found);
+    while (!cas_acquire(word, &found, wefti_word_with(found, WEFTI_RUNNING) & ~WEFTI_NOTIFIED)); /* pairs with W2, R2 */
+    return !wefti_word_must_end(found);
+}
+
+/* After a poll that waits: RUNNING -> IDLE.  True: it was woken or cancelled meanwhile, is SCHEDULED now, and the caller
+ * queues it (R2, R3). */
+static inline bool wefti_word_to_idle(wefti_word *word) {
+    uint64_t found = load_relaxed(word); /* only compared */
+    for (;;) {
+        wefti_assert(wefti_word_life(found) == WEFTI_RUNNING, found);
+        bool again = (found & WEFTI_NOTIFIED) || wefti_word_must_end(found);
+        uint64_t next = wefti_word_with(found, again ? WEFTI_SCHEDULED : WEFTI_IDLE) & ~WEFTI_NOTIFIED;
+        /* Acquire: what a waker wrote is passed on to the next poll.  Release: so is what this poll wrote. */
+        if (cas_acq_rel(word, &found, next))
+            return again;
+    }
+}
+
+/* After a poll that yields: RUNNING -> SCHEDULED; the caller queues it. */
+static inline void wefti_word_to_yielded(wefti_word *word) {
+    uint64_t found = load_relaxed(word); /* only compared */
+    do
+        wefti_assert(wefti_word_life(found) == WEFTI_RUNNING, found);
+    while (!cas_acq_rel(word, &found, wefti_word_with(found, WEFTI_SCHEDULED) & ~WEFTI_NOTIFIED)); /* as to_idle */
+}
+
+/* A wake (W2).  True: it was IDLE, is SCHEDULED now, and the caller queues it. */
+static inline bool wefti_word_wake(wefti_word *word) {
+    uint64_t found = load_relaxed(word); /* only compared */
+    for (;;) {
+        enum wefti_life life = wefti_word_life(found);
+        wefti_assert(life != WEFTI_FREE, found);
+        if (life == WEFTI_COMPLETE)
+            return false;
+        bool idle = life == WEFTI_IDLE;
+        uint64_t next = idle ? wefti_word_with(found, WEFTI_SCHEDULED) : found | WEFTI_NOTIFIED;
+        /* Release: W1 is visible to the next poll.  Acquire: the last runner is done with the link we queue it by. */
+        if (cas_acq_rel(word, &found, next))
+            return idle;
+    }
+}
+
+/* Ask it to end.  True: it was IDLE and unshielded, is SCHEDULED now, and the caller queues it. */
+static inline bool wefti_word_cancel(wefti_word *word) {
+    uint64_t found = load_relaxed(word); /* only compared */
+    for (;;) {
+        enum wefti_life life = wefti_word_life(found);
+        wefti_assert(life != WEFTI_FREE, found);
+        if (life == WEFTI_COMPLETE || (found & WEFTI_CANCELLED))
+            return false;
+        uint64_t next = found | WEFTI_CANCELLED;
+        bool idle = life == WEFTI_IDLE && wefti_word_must_end(next);
+        if (idle)
+            next = wefti_word_with(next, WEFTI_SCHEDULED);
+        if (cas_acq_rel(word, &found, next)) /* as wake */
+            return idle;
+    }
+}
+
+/* By the running task only.  False: 255 deep already. */
+static inline bool wefti_word_shield(wefti_word *word) {
+    if ((load_relaxed(word) & WEFTI_SHIELD_MASK) == WEFTI_SHIELD_MASK) /* only the runner changes the depth */
+        return false;
+    add_relaxed(word, WEFTI_SHIELD_ONE); /* nothing is handed over */
+    return true;
+}
+static inline bool wefti_word_unshield(wefti_word *word) {
+    if ((load_relaxed(word) & WEFTI_SHIELD_MASK) == 0)
+        return false;
+    sub_relaxed(word, WEFTI_SHIELD_ONE);
+    return true;
+}
+
+/* The last step of a run: RUNNING -> COMPLETE.  Returns the word as it became.
+ * With JOINED in it, task->joiner is now the caller's, who wakes it and then drops the scheduler's reference himself: until
+ * then the waiter's handle must not be the last.  Without JOINED that reference has been dropped in the same step. */
+static inline uint64_t wefti_word_to_complete(wefti_word *word) {
+    uint64_t found = load_relaxed(word); /* only compared */
+    for (;;) {
+        wefti_assert(wefti_word_life(found) == WEFTI_RUNNING && wefti_word_refs(found) > 0, found);
+        uint64_t next = wefti_word_with(found, WEFTI_COMPLETE);
+        if (!(found & WEFTI_JOINED))
+            next -= WEFTI_REF_ONE;
+        /* Release: the result, to whoever reads COMPLETE.  Acquire: the joiner, from join_register, and all that other
+         * holders did before they dropped their references. */
+        if (cas_acq_rel(word, &found, next))
+            return next;
+    }
+}
+
+/* True once COMPLETE; then the result may be read. */
+static inline bool wefti_word_is_complete(wefti_word *word) {
+    return wefti_word_life(load_acquire(word)) == WEFTI_COMPLETE; /* pairs with to_complete */
+}
+
+/* Handle owner, with task->joiner filled: publish it.  False: COMPLETE already, nobody will look at the joiner. */
+static inline bool wefti_word_join_register(wefti_word *word) {
+    uint64_t found = load_acquire(word); /* pairs with to_complete: the result */
+    for (;;) {
+        wefti_assert(!(found & WEFTI_JOINED), found);
+        if (wefti_word_life(found) == WEFTI_COMPLETE)
+            return false;
+        /* Release: the joiner, to to_complete.  A failed swap acquires: the result. */
+        if (cas_acq_rel(word, &found, found | WEFTI_JOINED))
+            return true;
+    }
+}
+
+/* Handle owner, registered before: take the joiner back.  False: COMPLETE came first, the completer has it. */
+static inline bool wefti_word_join_unregister(wefti_word *word) {
+    uint64_t found = load_acquire(word); /* pairs with to_complete: the result */
+    for (;;) {
+        if (wefti_word_life(found) == WEFTI_COMPLETE)
+            return false;
+        if (cas_acquire(word, &found, found & ~WEFTI_JOINED)) /* a failed swap acquires: the result */
+            return true;
+    }
+}
+
+/* One more reference, by the holder of one. */
+static inline void wefti_word_ref(wefti_word *word) {
+    uint64_t found = add_relaxed(word, WEFTI_REF_ONE); /* a reference is handed over by other means */
+    wefti_assert(wefti_word_refs(found) > 0 && (found & WEFTI_REF_MASK) != WEFTI_REF_MASK, found);
+}
+
+/* One more reference, by somebody who found the memory and not a reference.  False: no task is there any more, or it has
+ * ended (which lets unref know that a sole reference to a COMPLETE task stays the only one). */
+static inline bool wefti_word_try_ref(wefti_word *word) {
+    uint64_t found = load_relaxed(word); /* only compared */
+    do
+        if (wefti_word_life(found) == WEFTI_FREE || wefti_word_life(found) == WEFTI_COMPLETE)
+            return false;
+    while (!cas_acquire(word, &found, found + WEFTI_REF_ONE)); /* pairs with spawn: the fields */
+    return true;
+}
+
+/* One reference less, and `clear` of the flags with it.  True: it was the last, the caller frees. */
+static inline bool wefti_word_unref(wefti_word *word, uint64_t clear) {
+    uint64_t found = load_acquire(word); /* pairs with the other holders' unref and to_complete */
+    if (wefti_word_life(found) == WEFTI_COMPLETE && wefti_word_refs(found) == 1)
+        return true; /* ours is the only one, and nobody can make another: no read-modify-write */
+    found = sub_acq_rel(word, WEFTI_REF_ONE + clear); /* release: our use is over; acquire: so is everyone's */
+    wefti_assert(wefti_word_refs(found) > 0, found);
+    return wefti_word_refs(found) == 1;
+}
+
+#endif
