@@ -190,8 +190,15 @@ void wefti_free(void *memory, size_t size) {
 void *wefti_map(size_t size) {
     if (fault_here())
         return NULL;
-    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return memory == MAP_FAILED ? NULL : memory;
+    /* Twice the size holds an aligned piece; the ends go back. */
+    char *memory = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return NULL;
+    size_t before = -(uintptr_t)memory & (size - 1);
+    if (before)
+        munmap(memory, before);
+    munmap(memory + before + size, size - before);
+    return memory + before;
 }
 
 void wefti_unmap(void *memory, size_t size) {

@@ -55,7 +55,8 @@ int64_t wefti_clock(void);
 /* Zeroed memory, aligned to 64 bytes; NULL when there is none. */
 void *wefti_alloc(size_t size);
 void wefti_free(void *memory, size_t size);
-/* Zeroed pages straight from the system, aligned to a page; untouched pages cost nothing.  NULL on failure. */
+/* Zeroed pages straight from the system; untouched pages cost nothing.  `size` is a power of two and a multiple of the
+ * page, and the memory is aligned to it.  NULL on failure. */
 void *wefti_map(size_t size);
 void wefti_unmap(void *memory, size_t size);
 /* Tell the checkers (ASan, the model checker) that a piece of memory we keep is dead, or alive again.

@@ -80,11 +80,12 @@ static inline struct wefti_link *wefti_ring_pop(struct wefti_ring *ring, bool sh
     }
 }
 
-/* Owner of a full ring.  Move the oldest half into `chain`, in order: HALF, or 0 while a thief is copying. */
+/* Owner of a ring that was full.  Move the oldest half into `chain`, in order.  Returns HALF, or 0 when a thief is copying
+ * or has just been: then the ring may have room again, and must not be moved past its tail. */
 static inline uint32_t wefti_ring_overflow(struct wefti_ring *ring, struct wefti_chain *chain) {
     uint64_t head = load_relaxed(&ring->head); /* only compared */
     uint32_t real = wefti_ring_real_of(head);
-    if (wefti_ring_steal_of(head) != real)
+    if (wefti_ring_steal_of(head) != real || load_own(&ring->tail) - real < WEFTI_RING_CAP)
         return 0;
     uint64_t next = wefti_ring_pack(real + WEFTI_RING_HALF, real + WEFTI_RING_HALF);
     if (!cas_release(&ring->head, &head, next)) /* O3, pairs with T1 */

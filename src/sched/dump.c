@@ -22,18 +22,54 @@ static const char *printable(const char *name, char *buffer, size_t room) {
     return buffer;
 }
 
+uint16_t wefti_reason(struct weft_runtime *rt, const char *what) {
+    for (uint32_t i = 1; i < WEFTI_REASONS; i++) {
+        const char *found = NULL;
+        /* Release: the string, to dump_task; a slot is written once. */
+        if (load_relaxed(&rt->reasons[i]) == what || cas_release(&rt->reasons[i], &found, what) || found == what)
+            return (uint16_t)i;
+    }
+    return 0;
+}
+
+struct joined_by {
+    wefti_waker waiter;
+    const char *name; /* of the task it waits for, or NULL */
+};
+
+/* Names are static or outlive their task, so this one may be printed after the reference is gone. */
+static void find_joined(struct weft_task *task, void *arg) {
+    struct joined_by *find = arg;
+    /* Acquire pairs with join_register: the joiner, as it was then: a look. */
+    if ((load_acquire(&task->word) & WEFTI_JOINED) && load_relaxed(&task->joiner) == find->waiter)
+        find->name = task->name;
+    wefti_task_unref(task, 0);
+}
+
 static void dump_task(struct weft_task *task, void *arg) {
     struct out *out = arg;
-    char text[256], name[64], what[64];
-    uint64_t word = load_relaxed(&task->word);                 /* a look */
-    const char *waits = load_acquire(&task->waits_for);        /* pairs with weft_task_waits_for: the string */
-    bool idle = wefti_word_life(word) == WEFTI_IDLE;
-    int size = snprintf(text, sizeof text, "  task %p \"%s\" %s%s%s%s%s%s%s\n", (void *)task,
+    struct weft_runtime *rt = wefti_task_rt(task);
+    char text[320], name[64], what[96] = "";
+    uint64_t word = load_relaxed(&task->word); /* a look */
+    if (wefti_word_life(word) == WEFTI_IDLE) {
+        const char *reason = wefti_word_sub(word) ? load_acquire(&rt->reasons[wefti_word_sub(word)]) : NULL;
+        struct joined_by find = {wefti_waker_task(task), NULL};
+        char buffer[64];
+        if (!reason)
+            wefti_slab_walk(&rt->slab, find_joined, &find);
+        if (reason)
+            snprintf(what, sizeof what, ", waits for %s", printable(reason, buffer, sizeof buffer));
+        else if (find.name)
+            snprintf(what, sizeof what, ", waits for task \"%s\"", printable(find.name, buffer, sizeof buffer));
+        else if (wefti_word_refs(word) <= 2 + !!(word & WEFTI_JOINABLE))
+            snprintf(what, sizeof what, ", waits for a waker that nobody holds");
+        else
+            snprintf(what, sizeof what, ", waits for a waker");
+    }
+    int size = snprintf(text, sizeof text, "  task %p \"%s\" %s%s%s%s%s\n", (void *)task,
                         printable(task->name, name, sizeof name), weft_task_state(task),
                         word & WEFTI_CANCELLED ? " cancelled" : "", word & WEFTI_SHIELD_MASK ? " shielded" : "",
-                        word & WEFTI_JOINED ? " joined" : "", idle ? ", waits for " : "",
-                        idle ? (waits ? printable(waits, what, sizeof what) : "a waker") : "",
-                        idle && !waits && wefti_word_refs(word) <= 2 + !!(word & WEFTI_JOINABLE) ? " that nobody holds" : "");
+                        word & WEFTI_JOINED ? " joined" : "", what);
     line(out, text, size, sizeof text);
     out->tasks++;
     wefti_task_unref(task, 0);

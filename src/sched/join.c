@@ -15,17 +15,15 @@ int weft_join_poll(weft_task *handle, weft_task *self, weft_result *result) {
         return -EDEADLK;
     if (!wefti_word_is_complete(&handle->word)) {
         if (load_relaxed(&handle->word) & WEFTI_JOINED) { /* set and cleared by the handle's owner only */
-            if (handle->joiner != wefti_waker_task(self))
+            if (load_own(&handle->joiner) != wefti_waker_task(self))
                 return -EBUSY;
             if (!wefti_word_is_complete(&handle->word))
                 return -EAGAIN;
         } else {
             wefti_word_ref(&self->word);
-            handle->joiner = wefti_waker_task(self);
-            if (wefti_word_join_register(&handle->word)) {
-                weft_task_waits_for(self, handle->name);
+            store_relaxed(&handle->joiner, wefti_waker_task(self)); /* published by register */
+            if (wefti_word_join_register(&handle->word))
                 return -EAGAIN;
-            }
             wefti_task_unref(self, 0);
         }
     }
@@ -49,7 +47,7 @@ static int join_helping(struct wefti_worker *w, struct weft_task *task, int64_t 
         if (wefti_worker_turn(w))
             continue;
         if (!registered) { /* only before sleeping: most joins never get here */
-            task->joiner = wefti_waker_thread(&w->park);
+            store_relaxed(&task->joiner, wefti_waker_thread(&w->park)); /* published by register */
             registered = wefti_word_join_register(&task->word);
             if (registered && forever && rt->sim)
                 wefti_sim_worker_join(rt, +1);
@@ -70,11 +68,11 @@ static int join_helping(struct wefti_worker *w, struct weft_task *task, int64_t 
 }
 
 static int join_sleeping(struct weft_task *task, int64_t until) {
-    struct weft_runtime *rt = task->rt;
+    struct weft_runtime *rt = wefti_task_rt(task);
     struct wefti_park park = {0};
     struct wefti_sim_joiner joiner = {NULL, task, &park, false};
     bool watched = rt->sim && until == WEFT_NEVER;
-    task->joiner = wefti_waker_thread(&park);
+    store_relaxed(&task->joiner, wefti_waker_thread(&park)); /* published by register */
     if (!wefti_word_join_register(&task->word))
         return 0;
     if (watched)
@@ -88,7 +86,7 @@ static int join_sleeping(struct weft_task *task, int64_t until) {
 }
 
 int weft_join(weft_task *handle, weft_result *result, weft_deadline until) {
-    struct wefti_worker *w = wefti_worker_of(handle->rt);
+    struct wefti_worker *w = wefti_worker_of(wefti_task_rt(handle));
     if (w && w->current == handle)
         return -EDEADLK;
     if (!wefti_word_is_complete(&handle->word)) {

@@ -6,17 +6,23 @@
  */
 #include "sched/sched.h"
 
-/* To the back of the worker's own ring; a full ring gives its older half to the global queue (B9, B16). */
-static void push_back(struct wefti_worker *w, struct wefti_link *item) {
-    while (WEFTI_UNLIKELY(!wefti_ring_push(&w->ring, item))) {
+/* The ring is full: its older half goes to the global queue (B9), or while a thief copies, the new item (B16). */
+static __attribute__((noinline)) void push_full(struct wefti_worker *w, struct wefti_link *item) {
+    do {
         struct wefti_chain chain = {NULL, NULL, 0};
         wefti_count(&w->counters.overflows, 1);
         if (wefti_ring_overflow(&w->ring, &chain) == 0) {
-            wefti_inject_push_one(&w->rt->inject, item);
+            if (!wefti_ring_push(&w->ring, item))
+                wefti_inject_push_one(&w->rt->inject, item);
             return;
         }
         wefti_inject_push(&w->rt->inject, chain);
-    }
+    } while (!wefti_ring_push(&w->ring, item));
+}
+
+static inline void push_back(struct wefti_worker *w, struct wefti_link *item) {
+    if (WEFTI_UNLIKELY(!wefti_ring_push(&w->ring, item)))
+        push_full(w, item);
 }
 
 static uint32_t waiting(struct wefti_worker *w) {

@@ -136,7 +136,7 @@ int weft_runtime_create(const weft_config *given, weft_runtime **out) {
     rt->wake_arg = config.wake_arg;
     snprintf(rt->name, sizeof rt->name, "%s", config.name ? config.name : "weft");
     rt->idle.workers = rt->workers;
-    wefti_slab_init(&rt->slab);
+    wefti_slab_init(&rt->slab, rt);
     rt->lifo_stealing = rt->workers > 1 && wefti_fence_heavy_init() == 0;
     uint32_t allocated = rt->workers;
     rt->worker = wefti_alloc(allocated * sizeof *rt->worker);

@@ -27,6 +27,8 @@
 #define WEFTI_WAKE_WORTH 50000.0             /* ns of waiting work that pay for waking a worker */
 #define WEFTI_HELP_MAX 64u                   /* joins nested on one worker's stack */
 
+#define WEFTI_REASONS 256u
+
 /* Why a task is handed to the scheduler. */
 enum wefti_submit {
     WEFTI_SUBMIT_SPAWN, /* new */
@@ -55,6 +57,7 @@ struct wefti_worker {
     bool driven;            /* no thread: weft_drive */
     uint32_t help_depth;    /* weft_join calls on the stack */
     struct weft_task *current;
+    weft_result done;       /* what the running poll left with weft_done */
     uint32_t tick_left;     /* polls until the next maintenance */
     uint32_t global_left;   /* polls until the global queue is looked at first */
     uint32_t global_interval;
@@ -130,6 +133,7 @@ struct weft_runtime {
     struct wefti_inject inject;
     struct wefti_slab slab;
     struct wefti_sim *sim;
+    _Atomic(const char *) reasons[WEFTI_REASONS]; /* what tasks wait for; [0] is unused */
     struct wefti_worker *worker; /* array */
 };
 
@@ -168,6 +172,10 @@ static inline wefti_waker wefti_waker_thread(struct wefti_park *park) { return (
 void wefti_task_unref(struct weft_task *task, uint64_t clear);
 /* Hand a task that has become SCHEDULED to its runtime, from any thread. */
 void wefti_submit(struct weft_task *task, enum wefti_submit why);
+
+/* -- dump.c ------------------------------------------------------------------------------------------ */
+/* The number of a string in the runtime's table of reasons; 0 when the table is full. */
+uint16_t wefti_reason(struct weft_runtime *rt, const char *what);
 
 /* -- stop.c ------------------------------------------------------------------------------------------ */
 /* Tasks spawned and not ended; see stop.c for why 0 is exact. */

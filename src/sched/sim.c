@@ -112,7 +112,7 @@ static void count(struct weft_task *task, void *arg) {
         census->can_run++;
     /* References beyond the scheduler's, the handle's and ours are wakers that somebody holds. */
     census->wakers += wefti_word_refs(word) - 2 - ((word & WEFTI_JOINABLE) ? 1 : 0);
-    if ((word & WEFTI_JOINED) && !(task->joiner & 1))
+    if ((word & WEFTI_JOINED) && !(load_relaxed(&task->joiner) & 1))
         census->registered++; /* ... one of which lies in this task's joiner, and is of no use while it waits itself */
     wefti_task_unref(task, 0);
 }

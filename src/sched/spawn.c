@@ -3,15 +3,10 @@
 
 #include <string.h>
 
-static void fill(struct weft_task *task, struct weft_runtime *rt, const weft_spec *spec, bool handle) {
+static inline void fill(struct weft_task *task, const weft_spec *spec, bool handle) {
     task->name = spec->name ? spec->name : "task";
-    task->rt = rt;
     task->poll = spec->poll;
     task->drop = spec->drop;
-    store_relaxed(&task->waits_for, NULL); /* published by the word */
-    task->joiner = 0;
-    task->value = NULL;
-    task->status = 0;
     task->outside = spec->state_size == 0;
     if (task->outside)
         *(const void **)(void *)task->state = spec->state;
@@ -35,37 +30,8 @@ static int known_spec(const weft_spec *given, weft_spec *known) {
     return 0;
 }
 
-int weft_spawn(weft_runtime *rt, const weft_spec *spec, weft_task **handle) {
-    struct wefti_worker *w = wefti_worker_self();
-    if (!rt)
-        rt = w ? w->rt : NULL;
-    if (!rt || !spec)
-        return -EINVAL;
-    weft_spec known;
-    if (WEFTI_UNLIKELY(spec->size != sizeof known)) {
-        int error = known_spec(spec, &known);
-        if (error)
-            return error;
-        spec = &known;
-    }
-    if (!spec->poll || spec->state_size > WEFT_STATE_MAX)
-        return -EINVAL;
-    bool inside = w && w->rt == rt;
-    if (inside && load_relaxed(&rt->phase) >= WEFTI_CANCELLING) /* stop.c walks again for who read it too early */
-        return -ESHUTDOWN;
-
-    size_t inline_size = spec->state_size ? spec->state_size : sizeof(void *);
-    struct weft_task *task = wefti_slab_take(&rt->slab, inside ? &w->cache : NULL, inline_size);
-    if (!task)
-        return -ENOMEM;
-    fill(task, rt, spec, handle != NULL);
-    if (WEFTI_LIKELY(inside && !w->parking)) {
-        wefti_count(&w->counters.spawned, 1);
-        if (handle)
-            *handle = task;
-        rt->sched->submit(w, task, WEFTI_SUBMIT_SPAWN);
-        return 0;
-    }
+/* From outside, or by a worker that is about to sleep: through the global queue, which may refuse. */
+static __attribute__((noinline)) int start_outside(struct weft_runtime *rt, struct weft_task *task, weft_task **handle) {
     weft_task *before = handle ? *handle : NULL;
     if (handle)
         *handle = task; /* first: once admitted, the task may run, end, and look at where its handle went */
@@ -80,9 +46,42 @@ int weft_spawn(weft_runtime *rt, const weft_spec *spec, weft_task **handle) {
     return 0;
 }
 
+static inline int start(struct weft_runtime *rt, struct wefti_worker *w, const weft_spec *spec, weft_task **handle) {
+    if (!rt)
+        rt = w ? w->rt : NULL;
+    if (!rt || !spec->poll || spec->state_size > WEFT_STATE_MAX)
+        return -EINVAL;
+    bool inside = w && w->rt == rt;
+    if (inside && load_relaxed(&rt->phase) >= WEFTI_CANCELLING) /* stop.c walks again for who read it too early */
+        return -ESHUTDOWN;
+    size_t inline_size = spec->state_size ? spec->state_size : sizeof(void *);
+    struct weft_task *task = wefti_slab_take(&rt->slab, inside ? &w->cache : NULL, inline_size);
+    if (!task)
+        return -ENOMEM;
+    fill(task, spec, handle != NULL);
+    if (WEFTI_UNLIKELY(!inside || w->parking))
+        return start_outside(rt, task, handle);
+    wefti_count(&w->counters.spawned, 1);
+    if (handle)
+        *handle = task;
+    rt->sched->submit(w, task, WEFTI_SUBMIT_SPAWN);
+    return 0;
+}
+
+int weft_spawn(weft_runtime *rt, const weft_spec *spec, weft_task **handle) {
+    if (!spec)
+        return -EINVAL;
+    weft_spec known;
+    if (WEFTI_UNLIKELY(spec->size != sizeof known)) {
+        int error = known_spec(spec, &known);
+        if (error)
+            return error;
+        spec = &known;
+    }
+    return start(rt, wefti_worker_self(), spec, handle);
+}
+
 int weft_go(weft_runtime *rt, weft_poll_fn poll, void *state, weft_task **handle) {
-    weft_spec spec = WEFT_SPEC_INIT;
-    spec.poll = poll;
-    spec.state = state;
-    return weft_spawn(rt, &spec, handle);
+    weft_spec spec = {.size = sizeof spec, .poll = poll, .state = state};
+    return start(rt, wefti_worker_self(), &spec, handle);
 }

@@ -22,7 +22,7 @@ static void check_alive(const struct weft_task *task, const char *call) {
 #endif
 
 void wefti_submit(struct weft_task *task, enum wefti_submit why) {
-    struct weft_runtime *rt = task->rt;
+    struct weft_runtime *rt = wefti_task_rt(task);
     struct wefti_worker *w = wefti_worker_of(rt);
     if (w && !w->parking) { /* B21: between announcing and being back, a worker's own queues are closed */
         rt->sched->submit(w, task, why);
@@ -35,7 +35,7 @@ void wefti_submit(struct weft_task *task, enum wefti_submit why) {
 void wefti_task_unref(struct weft_task *task, uint64_t clear) {
     if (!wefti_word_unref(&task->word, clear))
         return;
-    struct weft_runtime *rt = task->rt;
+    struct weft_runtime *rt = wefti_task_rt(task);
     struct wefti_worker *w = wefti_worker_of(rt);
     wefti_slab_give(&rt->slab, w ? &w->cache : NULL, task);
 }
@@ -115,7 +115,7 @@ void weft_task_drop(weft_task *handle) {
     /* A waiter that was registered by weft_join_poll and never came back. */
     uint64_t word = load_relaxed(&handle->word); /* only the handle's owner sets JOINED */
     if ((word & WEFTI_JOINED) && wefti_word_join_unregister(&handle->word))
-        wefti_task_unref((struct weft_task *)handle->joiner, 0);
+        wefti_task_unref((struct weft_task *)load_own(&handle->joiner), 0);
     wefti_task_unref(handle, WEFTI_JOINABLE);
 }
 
@@ -132,12 +132,14 @@ const char *weft_task_state(const weft_task *task) {
     return names[wefti_word_life(load_relaxed((wefti_word *)(uintptr_t)&task->word))]; /* a look */
 }
 
+/* The string's number in the runtime's table goes into the word's sub-state; 0 is none. */
 void weft_task_waits_for(weft_task *self, const char *what) {
-    store_release(&self->waits_for, what); /* pairs with dump: the string */
+    wefti_word_set_sub(&self->word, what ? wefti_reason(wefti_task_rt(self), what) : 0);
 }
 
 weft_poll weft_done(weft_task *self, int status, void *value) {
-    self->status = status;
-    self->value = value;
+    struct wefti_worker *w = wefti_worker_self();
+    wefti_assert(w && w->current == self, (uintptr_t)self); /* only the running task has a result to leave */
+    w->done = (weft_result){status, value};
     return WEFT_READY;
 }

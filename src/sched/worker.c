@@ -8,14 +8,16 @@
 /* -- Running one task ------------------------------------------------------------------------------------ */
 
 /* The task is over: result, drop function, COMPLETE, joiner. */
-static void finish(struct wefti_worker *w, struct weft_task *task) {
+static void finish(struct wefti_worker *w, struct weft_task *task, weft_result result) {
     if (task->drop)
         task->drop(wefti_task_state(task));
+    task->status = result.status;
+    task->value = result.value;
     uint64_t word = wefti_word_to_complete(&task->word);
     /* Release: who sees this end also sees the spawns before it (wefti_live). */
     store_release(&w->counters.completed, load_own(&w->counters.completed) + 1);
     if (word & WEFTI_JOINED) {
-        wefti_wake(task->joiner);
+        wefti_wake(load_relaxed(&task->joiner)); /* ordered by to_complete */
         wefti_task_unref(task, 0);
     } else if (wefti_word_refs(word) == 0) {
         wefti_slab_give(&w->rt->slab, &w->cache, task);
@@ -24,19 +26,18 @@ static void finish(struct wefti_worker *w, struct weft_task *task) {
 
 static void run(struct wefti_worker *w, struct weft_task *task) {
     if (WEFTI_UNLIKELY(!wefti_word_to_running(&task->word))) {
-        task->status = -ECANCELED;
-        task->value = NULL;
         wefti_count(&w->counters.cancelled, 1);
-        finish(w, task);
+        finish(w, task, (weft_result){-ECANCELED, NULL});
         return;
     }
     struct weft_task *outer = w->current; /* a join that helps runs tasks on top of another */
     w->current = task;
     wefti_count(&w->counters.polls, 1);
+    w->done = (weft_result){0, NULL};
     weft_poll said = task->poll(task, wefti_task_state(task));
     w->current = outer;
     if (said == WEFT_READY) {
-        finish(w, task);
+        finish(w, task, w->done);
     } else if (said == WEFT_PENDING) {
         if (wefti_word_to_idle(&task->word))
             w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);

@@ -3,15 +3,9 @@
 
 #include "plat/plat.h"
 
-static const uint32_t class_size[WEFTI_SLAB_CLASSES] = {128, 192, 256, 384, 512};
+const uint16_t wefti_slab_size[WEFTI_SLAB_CLASSES] = {64, 128, 192, 256, 384, 512};
 
-#ifndef WEFTI_SLAB_CHUNK
-#define WEFTI_SLAB_CHUNK ((size_t)1 << 20)
-#endif
 #define CHUNK_HEADER 64
-
-/* The part of a dead slot that checkers guard: all but link, word, name and rt. */
-#define DEAD_FROM offsetof(struct weft_task, poll)
 
 static struct weft_task *chunk_slot(struct wefti_chunk *chunk, uint32_t index) {
     return (struct weft_task *)(void *)((char *)chunk + CHUNK_HEADER + (size_t)index * chunk->slot_size);
@@ -21,9 +15,9 @@ static uint32_t chunk_capacity(const struct wefti_chunk *chunk) {
     return (uint32_t)((WEFTI_SLAB_CHUNK - CHUNK_HEADER) / chunk->slot_size);
 }
 
-void wefti_slab_init(struct wefti_slab *slab) {
+void wefti_slab_init(struct wefti_slab *slab, struct weft_runtime *rt) {
     _Static_assert(sizeof(struct wefti_chunk) <= CHUNK_HEADER, "chunk header");
-    *slab = (struct wefti_slab){0};
+    *slab = (struct wefti_slab){.rt = rt};
 }
 
 void wefti_slab_fini(struct wefti_slab *slab) {
@@ -37,7 +31,7 @@ void wefti_slab_fini(struct wefti_slab *slab) {
 
 /* Where the first slot of a full magazine keeps the next magazine.  Not its word, which must stay FREE for walks. */
 static struct wefti_link **next_magazine(struct wefti_link *first) {
-    return (struct wefti_link **)(void *)&wefti_task_of(first)->rt;
+    return (struct wefti_link **)(void *)&wefti_task_of(first)->joiner;
 }
 
 /* Under the lock: one slot never used before. */
@@ -47,14 +41,15 @@ static struct weft_task *carve(struct wefti_slab *slab, unsigned size_class) {
         chunk = wefti_map(WEFTI_SLAB_CHUNK);
         if (!chunk)
             return NULL;
-        chunk->slot_size = class_size[size_class];
+        chunk->rt = slab->rt;
+        chunk->slot_size = wefti_slab_size[size_class];
         chunk->next = load_own(&slab->chunks);
         store_release(&slab->chunks, chunk); /* pairs with walk */
         slab->classes[size_class].carving = chunk;
     }
     uint32_t index = load_own(&chunk->carved);
     struct weft_task *task = chunk_slot(chunk, index);
-    wefti_memory_dead((char *)task + DEAD_FROM, class_size[size_class] - DEAD_FROM);
+    wefti_memory_dead((char *)task + WEFTI_DEAD_FROM, wefti_slab_size[size_class] - WEFTI_DEAD_FROM);
     store_release(&chunk->carved, index + 1); /* pairs with walk */
     return task;
 }
@@ -91,21 +86,8 @@ static void give_full(struct wefti_slab *slab, unsigned size_class, struct wefti
     wefti_lock_give(&slab->lock);
 }
 
-static struct wefti_link *magazine_take(struct wefti_magazine *magazine) {
-    struct wefti_link *slot = magazine->first;
-    magazine->first = slot->next;
-    magazine->count--;
-    return slot;
-}
-
-static void magazine_give(struct wefti_magazine *magazine, struct wefti_link *slot) {
-    slot->next = magazine->first;
-    magazine->first = slot;
-    magazine->count++;
-}
-
 /* An outside thread has no cache: it works on the depot's open magazine. */
-static struct wefti_link *take_outside(struct wefti_slab *slab, unsigned size_class) {
+struct wefti_link *wefti_slab_take_outside(struct wefti_slab *slab, unsigned size_class) {
     struct wefti_link *slot = NULL;
     wefti_lock_take(&slab->lock);
     struct wefti_magazine *open = &slab->classes[size_class].open;
@@ -115,7 +97,7 @@ static struct wefti_link *take_outside(struct wefti_slab *slab, unsigned size_cl
         slab->classes[size_class].full = *next_magazine(open->first);
     }
     if (open->count) {
-        slot = magazine_take(open);
+        slot = wefti_magazine_take(open);
     } else {
         struct weft_task *task = carve(slab, size_class);
         slot = task ? &task->link : NULL;
@@ -124,10 +106,10 @@ static struct wefti_link *take_outside(struct wefti_slab *slab, unsigned size_cl
     return slot;
 }
 
-static void give_outside(struct wefti_slab *slab, unsigned size_class, struct wefti_link *slot) {
+void wefti_slab_give_outside(struct wefti_slab *slab, unsigned size_class, struct wefti_link *slot) {
     wefti_lock_take(&slab->lock);
     struct wefti_magazine *open = &slab->classes[size_class].open;
-    magazine_give(open, slot);
+    wefti_magazine_give(open, slot);
     if (open->count == WEFTI_SLAB_MAGAZINE) {
         *next_magazine(open->first) = slab->classes[size_class].full;
         slab->classes[size_class].full = open->first;
@@ -136,54 +118,23 @@ static void give_outside(struct wefti_slab *slab, unsigned size_class, struct we
     wefti_lock_give(&slab->lock);
 }
 
-struct weft_task *wefti_slab_take(struct wefti_slab *slab, struct wefti_slab_cache *cache, size_t state_size) {
-    size_t size = sizeof(struct weft_task) + state_size;
-    unsigned size_class = 0;
-    while (class_size[size_class] < size)
-        size_class++;
-    struct wefti_link *slot;
-    if (WEFTI_LIKELY(cache != NULL)) {
-        struct wefti_magazine *loaded = &cache->classes[size_class].loaded;
-        if (WEFTI_UNLIKELY(loaded->count == 0)) {
-            struct wefti_magazine *spare = &cache->classes[size_class].spare;
-            if (spare->count) {
-                *loaded = *spare;
-                *spare = (struct wefti_magazine){NULL, 0};
-            } else {
-                *loaded = refill(slab, size_class);
-                if (loaded->count == 0)
-                    return NULL;
-            }
-        }
-        slot = magazine_take(loaded);
+bool wefti_slab_refill(struct wefti_slab *slab, struct wefti_slab_cache *cache, unsigned size_class) {
+    struct wefti_magazine *loaded = &cache->classes[size_class].loaded, *spare = &cache->classes[size_class].spare;
+    if (spare->count) {
+        *loaded = *spare;
+        *spare = (struct wefti_magazine){NULL, 0};
     } else {
-        slot = take_outside(slab, size_class);
-        if (!slot)
-            return NULL;
+        *loaded = refill(slab, size_class);
     }
-    struct weft_task *task = wefti_task_of(slot);
-    wefti_memory_live((char *)task + DEAD_FROM, class_size[size_class] - DEAD_FROM);
-    task->size_class = (uint8_t)size_class;
-    return task;
+    return loaded->count != 0;
 }
 
-void wefti_slab_give(struct wefti_slab *slab, struct wefti_slab_cache *cache, struct weft_task *task) {
-    unsigned size_class = task->size_class;
-    store_relaxed(&task->word, WEFTI_FREE); /* we hold the last reference; walks do not take FREE slots */
-    wefti_memory_dead((char *)task + DEAD_FROM, class_size[size_class] - DEAD_FROM);
-    if (WEFTI_UNLIKELY(cache == NULL)) {
-        give_outside(slab, size_class, &task->link);
-        return;
-    }
-    struct wefti_magazine *loaded = &cache->classes[size_class].loaded;
-    if (WEFTI_UNLIKELY(loaded->count == WEFTI_SLAB_MAGAZINE)) {
-        struct wefti_magazine *spare = &cache->classes[size_class].spare;
-        if (spare->count)
-            give_full(slab, size_class, spare->first);
-        *spare = *loaded;
-        *loaded = (struct wefti_magazine){NULL, 0};
-    }
-    magazine_give(loaded, &task->link);
+void wefti_slab_drain(struct wefti_slab *slab, struct wefti_slab_cache *cache, unsigned size_class) {
+    struct wefti_magazine *loaded = &cache->classes[size_class].loaded, *spare = &cache->classes[size_class].spare;
+    if (spare->count)
+        give_full(slab, size_class, spare->first);
+    *spare = *loaded;
+    *loaded = (struct wefti_magazine){NULL, 0};
 }
 
 void wefti_slab_walk(struct wefti_slab *slab, void (*visit)(struct weft_task *task, void *arg), void *arg) {

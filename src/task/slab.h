@@ -14,12 +14,15 @@
 #include "queue/lock.h"
 #include "task/task.h"
 
-#define WEFTI_SLAB_CLASSES 5
+#define WEFTI_SLAB_CLASSES 6
+#ifndef WEFTI_SLAB_CHUNK
+#define WEFTI_SLAB_CHUNK ((size_t)1 << 20) /* a power of two: chunks are aligned to it */
+#endif
 #ifndef WEFTI_SLAB_MAGAZINE
 #define WEFTI_SLAB_MAGAZINE 512u
 #endif
 
-/* A magazine: slots linked by link.next; in the depot, stacked through the first slot's rt. */
+/* A magazine: slots linked by link.next; in the depot, stacked through the first slot's joiner. */
 struct wefti_magazine {
     struct wefti_link *first;
     uint32_t count;
@@ -33,11 +36,13 @@ struct wefti_slab_cache {
 
 struct wefti_chunk {
     struct wefti_chunk *next;
+    struct weft_runtime *rt; /* of every task in it */
     uint32_t slot_size;
-    _Atomic uint32_t carved; /* slots handed out so far; they begin at wefti_chunk_slot(chunk, 0) */
+    _Atomic uint32_t carved; /* slots handed out so far; they begin behind this header */
 };
 
 struct wefti_slab {
+    struct weft_runtime *rt;
     struct wefti_lock lock;
     _Atomic(struct wefti_chunk *) chunks; /* all, newest first: pushed under the lock, walked without */
     struct {
@@ -47,15 +52,78 @@ struct wefti_slab {
     } classes[WEFTI_SLAB_CLASSES];
 };
 
-void wefti_slab_init(struct wefti_slab *slab);
+void wefti_slab_init(struct wefti_slab *slab, struct weft_runtime *rt);
 /* Gives all memory back.  No task may be alive. */
 void wefti_slab_fini(struct wefti_slab *slab);
 
+/* The runtime a task belongs to: its chunk says. */
+static inline struct weft_runtime *wefti_task_rt(const struct weft_task *task) {
+    return ((struct wefti_chunk *)((uintptr_t)task & ~(uintptr_t)(WEFTI_SLAB_CHUNK - 1)))->rt;
+}
+
+/* -- The inner parts; use take and give below. */
+
+extern const uint16_t wefti_slab_size[WEFTI_SLAB_CLASSES];
+/* Load a magazine into an empty cache.  False: no memory. */
+bool wefti_slab_refill(struct wefti_slab *slab, struct wefti_slab_cache *cache, unsigned size_class);
+/* Make room in a cache whose loaded magazine is full. */
+void wefti_slab_drain(struct wefti_slab *slab, struct wefti_slab_cache *cache, unsigned size_class);
+struct wefti_link *wefti_slab_take_outside(struct wefti_slab *slab, unsigned size_class);
+void wefti_slab_give_outside(struct wefti_slab *slab, unsigned size_class, struct wefti_link *slot);
+
+/* The part of a dead slot that checkers guard: all but link, word, name and joiner. */
+#define WEFTI_DEAD_FROM offsetof(struct weft_task, poll)
+
+static inline struct wefti_link *wefti_magazine_take(struct wefti_magazine *magazine) {
+    struct wefti_link *slot = magazine->first;
+    magazine->first = slot->next;
+    magazine->count--;
+    return slot;
+}
+
+static inline void wefti_magazine_give(struct wefti_magazine *magazine, struct wefti_link *slot) {
+    slot->next = magazine->first;
+    magazine->first = slot;
+    magazine->count++;
+}
+
+/* -- Taking and giving. */
+
 /* A slot for a task with that much inline state, or NULL: no memory.  cache NULL: the caller is no worker.
  * The header is not initialised, but for size_class; the word is FREE. */
-struct weft_task *wefti_slab_take(struct wefti_slab *slab, struct wefti_slab_cache *cache, size_t state_size);
+static inline struct weft_task *wefti_slab_take(struct wefti_slab *slab, struct wefti_slab_cache *cache, size_t state_size) {
+    unsigned size_class = 0;
+    struct wefti_link *slot;
+    while (WEFTI_UNLIKELY(wefti_slab_size[size_class] < offsetof(struct weft_task, state) + state_size))
+        size_class++;
+    if (WEFTI_LIKELY(cache != NULL)) {
+        struct wefti_magazine *loaded = &cache->classes[size_class].loaded;
+        if (WEFTI_UNLIKELY(loaded->count == 0) && !wefti_slab_refill(slab, cache, size_class))
+            return NULL;
+        slot = wefti_magazine_take(loaded);
+    } else if (!(slot = wefti_slab_take_outside(slab, size_class))) {
+        return NULL;
+    }
+    struct weft_task *task = wefti_task_of(slot);
+    wefti_memory_live((char *)task + WEFTI_DEAD_FROM, wefti_slab_size[size_class] - WEFTI_DEAD_FROM);
+    task->size_class = (uint8_t)size_class;
+    return task;
+}
+
 /* Give a slot back, whose last reference is gone. */
-void wefti_slab_give(struct wefti_slab *slab, struct wefti_slab_cache *cache, struct weft_task *task);
+static inline void wefti_slab_give(struct wefti_slab *slab, struct wefti_slab_cache *cache, struct weft_task *task) {
+    unsigned size_class = task->size_class;
+    store_relaxed(&task->word, WEFTI_FREE); /* we hold the last reference; walks do not take FREE slots */
+    wefti_memory_dead((char *)task + WEFTI_DEAD_FROM, wefti_slab_size[size_class] - WEFTI_DEAD_FROM);
+    if (WEFTI_UNLIKELY(cache == NULL)) {
+        wefti_slab_give_outside(slab, size_class, &task->link);
+        return;
+    }
+    struct wefti_magazine *loaded = &cache->classes[size_class].loaded;
+    if (WEFTI_UNLIKELY(loaded->count == WEFTI_SLAB_MAGAZINE))
+        wefti_slab_drain(slab, cache, size_class);
+    wefti_magazine_give(loaded, &task->link);
+}
 
 /* Call visit(task, arg) for every task that exists, holding a reference to it meanwhile; visit gives that reference
  * on or back.  Tasks that come or go during the walk may or may not be visited. */

@@ -1,4 +1,8 @@
-/* task.h - the task object: what every schedulable thing begins with. */
+/* task.h - the task object: one cache line that every schedulable thing begins with.
+ *
+ * Sixty-four bytes with a pointer of state: a million waiting tasks are 64 MB, and spawning, running and joining a small one
+ * touches a single line.  What is not here: the runtime (the slab's chunk knows it, slab.h), and what the task waits for
+ * (the word's sub-state, or found by looking who has registered it as joiner). */
 #ifndef WEFTI_TASK_TASK_H
 #define WEFTI_TASK_TASK_H
 
@@ -16,22 +20,22 @@ struct weft_task {
     struct wefti_link link; /* whoever has taken it out of a queue, or is about to put it in */
     wefti_word word;
     const char *name;
-    struct weft_runtime *rt;
+    _Atomic wefti_waker joiner; /* word.h, rule 3; atomic only because dumps look at it */
 
-    weft_poll_fn poll;
+    union {
+        weft_poll_fn poll; /* until COMPLETE */
+        void *value;       /* the result, after: word.h, rule 4 */
+    };
     void (*drop)(void *state);
-    _Atomic(const char *) waits_for; /* written by the runner, read by dumps */
-    wefti_waker joiner;              /* word.h, rule 3 */
-    void *value;                     /* the result: word.h, rule 4 */
-    int status;
+    int status;         /* the result */
     uint8_t size_class; /* slab.h */
-    uint8_t outside;    /* state is the caller's pointer, kept in state[0] */
+    uint8_t outside;    /* state is the caller's pointer, kept in the inline state */
     uint16_t unused;
-    _Alignas(8) unsigned char state[]; /* inline state */
+    unsigned char state[]; /* inline state, aligned to 8 */
 };
 
-_Static_assert(sizeof(struct weft_task) <= 96, "the smallest task is 128 bytes with 32 of state");
-_Static_assert(sizeof(struct weft_task) + WEFT_STATE_MAX <= 512, "B2: at most 512 bytes");
+_Static_assert(offsetof(struct weft_task, state) == 56, "one cache line with a pointer of state");
+_Static_assert(offsetof(struct weft_task, state) + WEFT_STATE_MAX <= 512, "B2: at most 512 bytes");
 
 static inline void *wefti_task_state(struct weft_task *task) {
     return task->outside ? *(void **)(void *)task->state : task->state;

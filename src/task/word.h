@@ -48,6 +48,7 @@ enum wefti_life {
 #define WEFTI_SHIELD_MASK (UINT64_C(0xff) << 16)
 #define WEFTI_REF_ONE (UINT64_C(1) << 24)
 #define WEFTI_REF_MASK (UINT64_C(0xffffff) << 24)
+#define WEFTI_SUB_MASK (UINT64_C(0xffff) << 48)
 
 typedef _Atomic uint64_t wefti_word;
 
@@ -134,6 +135,14 @@ static inline bool wefti_word_cancel(wefti_word *word) {
             return idle;
     }
 }
+
+/* By the running task only: what it will wait for, a number for dumps. */
+static inline void wefti_word_set_sub(wefti_word *word, uint16_t sub) {
+    uint64_t found = load_relaxed(word); /* only compared */
+    while (!cas_relaxed(word, &found, (found & ~WEFTI_SUB_MASK) | (uint64_t)sub << 48)) /* a figure */
+        ;
+}
+static inline uint16_t wefti_word_sub(uint64_t word) { return (uint16_t)(word >> 48); }
 
 /* By the running task only.  False: 255 deep already. */
 static inline bool wefti_word_shield(wefti_word *word) {
