@@ -64,7 +64,8 @@ WEFT_API int weft_runtime_stop(weft_runtime *rt, weft_deadline until);
  * Returns 0; -EBUSY or -EDEADLK as weft_runtime_stop, and then the runtime still exists. */
 WEFT_API int weft_runtime_destroy(weft_runtime *rt);
 
-/* Create a runtime, run `poll` with `state` as its first task, wait for it, let the rest finish, destroy.
+/* Create a runtime (with threads of its own, never driven), run `poll` with `state` as its first task, wait for it, let
+ * the rest finish, destroy.
  * `state` stays the caller's and outlives the run.  `result` may be NULL.
  * Returns 0, the task's own negative status, or what weft_runtime_create returned; -EDEADLK when `sim`
  * found that nothing can ever run again. */

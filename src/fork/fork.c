@@ -1,7 +1,9 @@
 /* fork.c - weft_fork and weft_join_job: the forker's side (sched/jobs.h has the protocol). */
 #include "sched/jobs.h"
 
-#define SPIN 256u /* looks at a stolen job before the forker sleeps: about as long as a wake costs */
+#ifndef WEFTI_JOB_SPIN
+#define WEFTI_JOB_SPIN 256u /* looks at a stolen job before the forker sleeps: about as long as a wake costs */
+#endif
 
 void weft_fork(weft_job *job, weft_job_fn fn, void *arg) {
     struct wefti_worker *w = wefti_worker_self();
@@ -25,7 +27,7 @@ static void wait_done(struct wefti_worker *w, weft_job *job) {
     for (uint32_t spin = 0; load_acquire(state) != WEFTI_JOB_DONE; spin++) { /* pairs with T2 */
         if (w && wefti_jobs_run_stolen(w)) {
             spin = 0;
-        } else if (spin < SPIN) {
+        } else if (spin < WEFTI_JOB_SPIN) {
             wefti_relax();
         } else {
             uint32_t found = WEFTI_JOB_NEW;

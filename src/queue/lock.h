@@ -15,6 +15,10 @@
 #include "base/assert.h"
 #include "plat/plat.h"
 
+#ifndef WEFTI_LOCK_SPIN
+#define WEFTI_LOCK_SPIN 32 /* looks before sleeping; sections are a few dozen instructions */
+#endif
+
 struct wefti_lock {
     _Atomic uint32_t word;
 };
@@ -23,7 +27,7 @@ static inline void wefti_lock_take(struct wefti_lock *lock) {
     uint32_t found = 0;
     if (WEFTI_LIKELY(cas_acquire(&lock->word, &found, 1))) /* pairs with U1 */
         return;
-    for (int spin = 0; spin < 32; spin++) {
+    for (int spin = 0; spin < WEFTI_LOCK_SPIN; spin++) {
         found = 0;
         if (load_relaxed(&lock->word) == 0 && cas_acquire(&lock->word, &found, 1)) /* a hint, then the swap */
             return;

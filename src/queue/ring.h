@@ -113,10 +113,10 @@ static inline struct wefti_link *wefti_ring_steal(struct wefti_ring *victim, str
         count -= count / 2;
         if (count == 0)
             return NULL;
-        wefti_assert(count <= WEFTI_RING_HALF, count);
         if (cas_acquire(&victim->head, &head, wefti_ring_pack(real, real + count))) /* T2; a failure reads as T1 */
             break;
     }
+    wefti_assert(count <= WEFTI_RING_HALF, count); /* an older head could have given more, but fails the swap */
     struct wefti_link *first = load_relaxed(&victim->slot[real % WEFTI_RING_CAP]); /* T3: published by the tail */
     for (uint32_t i = 1; i < count; i++) {
         struct wefti_link *item = load_relaxed(&victim->slot[(real + i) % WEFTI_RING_CAP]);

@@ -37,8 +37,11 @@ int weft_drive(weft_runtime *rt, unsigned max_polls) {
     int polls = 0, error = enter(rt, &w);
     if (error)
         return error;
-    if (poll_some(w, max_polls, &polls))
+    if (poll_some(w, max_polls, &polls)) {
         wefti_stop_check(rt);
+        if (rt->sim)
+            wefti_sim_idle(w, INT64_MAX);
+    }
     wefti_self_set(NULL);
     return polls;
 }

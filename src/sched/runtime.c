@@ -112,13 +112,8 @@ static int start_threads(struct weft_runtime *rt) {
     return 0;
 }
 
-int weft_runtime_create(const weft_config *given, weft_runtime **out) {
-    weft_config config;
-    if (!out)
-        return -EINVAL;
-    int error = settle(given, &config);
-    if (error)
-        return error;
+static int create(weft_config config, weft_runtime **out) {
+    int error;
     struct weft_runtime *rt = wefti_alloc(sizeof *rt);
     if (!rt)
         return -ENOMEM;
@@ -147,6 +142,7 @@ int weft_runtime_create(const weft_config *given, weft_runtime **out) {
     if (rt->sched->one_thread && (error = wefti_sim_init(rt)))
         goto fail;
     rt->allocated = allocated;
+    rt->stopper = rt->driven ? &rt->worker[0].park : &rt->stop_park;
     for (uint32_t i = 0; i < rt->workers; i++)
         init_worker(rt, i, config.no_steal);
     if ((error = start_threads(rt)))
@@ -162,6 +158,14 @@ fail:
     return error;
 }
 
+int weft_runtime_create(const weft_config *given, weft_runtime **out) {
+    weft_config config;
+    if (!out)
+        return -EINVAL;
+    int error = settle(given, &config);
+    return error ? error : create(config, out);
+}
+
 int weft_runtime_destroy(weft_runtime *rt) {
     if (!rt)
         return 0;
@@ -172,12 +176,14 @@ int weft_runtime_destroy(weft_runtime *rt) {
     return 0;
 }
 
-int weft_run(const weft_config *config, weft_poll_fn poll, void *state, weft_result *result) {
+int weft_run(const weft_config *given, weft_poll_fn poll, void *state, weft_result *result) {
+    weft_config config;
     weft_runtime *rt;
     weft_task *task;
     weft_result ended = {0, NULL};
-    int error = weft_runtime_create(config, &rt);
-    if (error)
+    int error = settle(given, &config);
+    config.driven = false;
+    if (error || (error = create(config, &rt)))
         return error;
     weft_spec spec = WEFT_SPEC_INIT;
     spec.poll = poll;
@@ -185,9 +191,6 @@ int weft_run(const weft_config *config, weft_poll_fn poll, void *state, weft_res
     spec.name = "main";
     error = weft_spawn(rt, &spec, &task);
     if (!error) {
-        if (rt->driven)
-            while (!weft_task_is_done(task))
-                weft_drive_wait(rt, 0, WEFT_NEVER);
         error = weft_join(task, &ended, WEFT_NEVER);
         weft_task_drop(task);
     }

@@ -20,8 +20,10 @@
 #define WEFTI_LIFO_MAX 3u                    /* B19: polls from the LIFO slot in a row */
 #define WEFTI_AVERAGE_START 50000.0          /* B28: assumed ns a poll before anything was measured */
 #define WEFTI_GLOBAL_TARGET 1000000.0        /* B28: a global task waits about 1 ms at most */
-#define WEFTI_SPIN_TIGHT 4u                  /* W19 */
-#define WEFTI_SPIN_MAX 16u                   /* W19 */
+#ifndef WEFTI_SPIN_MAX
+#define WEFTI_SPIN_TIGHT 4u /* W19: tight turns of a search ... */
+#define WEFTI_SPIN_MAX 16u  /* ... then yielding ones, up to this */
+#endif
 #define WEFTI_PARK_TIMEOUT INT64_C(10000000) /* B37 */
 #define WEFTI_WATCH_TIMEOUT INT64_C(1000000) /* the longest that work waits behind a stuck worker */
 #define WEFTI_WAKE_WORTH 50000.0             /* ns of waiting work that pay for waking a worker */
@@ -128,7 +130,8 @@ struct weft_runtime {
     _Alignas(64) _Atomic uint32_t phase;
     _Atomic uint32_t watcher;   /* 1: some sleeping worker watches for stuck ones */
     _Atomic uint32_t stopping;  /* 1: a thread is in weft_runtime_stop ... */
-    struct wefti_park stopper;  /* ... and sleeps here */
+    struct wefti_park stop_park;
+    struct wefti_park *stopper; /* ... and sleeps here: stop_park, or a driven worker's, which it drives */
     struct wefti_idle idle;
     struct wefti_inject inject;
     struct wefti_slab slab;

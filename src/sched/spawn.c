@@ -37,9 +37,15 @@ static __attribute__((noinline)) int start_outside(struct weft_runtime *rt, stru
         *handle = task; /* first: once admitted, the task may run, end, and look at where its handle went */
     int error = wefti_inject_admit(&rt->inject, &task->link, rt->global_capacity);
     if (error) {
+        /* Nobody has it but, perhaps, a walk over the slabs with a reference: end it as a task ends. */
         if (handle)
             *handle = before;
-        wefti_slab_give(&rt->slab, NULL, task);
+        wefti_word_to_running(&task->word);
+        wefti_word_ref(&task->word); /* ours, until the next line but one */
+        wefti_word_to_complete(&task->word);
+        if (handle)
+            wefti_task_unref(task, WEFTI_JOINABLE);
+        wefti_task_unref(task, 0);
         return error;
     }
     wefti_notify(rt, NULL);

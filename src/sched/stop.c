@@ -15,6 +15,7 @@
 #include "sched/sched.h"
 
 #define CANCEL_GRACE INT64_C(2000000000) /* R36 */
+#define DRIVE_POLLS 64u                  /* a driven worker, between two looks at the clock */
 #define WALK_AGAIN INT64_C(20000000)     /* for tasks that were spawned while we walked */
 
 uint64_t wefti_live(const struct weft_runtime *rt) {
@@ -30,25 +31,23 @@ uint64_t wefti_live(const struct weft_runtime *rt) {
 void wefti_stop_check(struct weft_runtime *rt) {
     /* E3; relaxed: the fence of announce came before. */
     if (load_relaxed(&rt->phase) != WEFTI_OPEN && load_relaxed(&rt->stopping) && wefti_live(rt) == 0)
-        wefti_park_wake(&rt->stopper); /* E3: wake */
+        wefti_park_wake(rt->stopper); /* E3: wake */
 }
 
 /* Nothing left?  Waits until `until`; false if something still is. */
 static bool wait_quiet(struct weft_runtime *rt, int64_t until) {
-    struct wefti_worker *driven = rt->driven ? &rt->worker[0] : NULL;
+    bool watched = rt->sim && until == INT64_MAX;
     for (;;) {
         fence_seq_cst(); /* S2 */
         if (wefti_live(rt) == 0) /* S3 */
             return true;
         if (until != INT64_MAX && wefti_clock() >= until)
             return false;
-        if (driven && weft_drive(rt, 0) > 0)
-            continue;
-        struct wefti_sim_joiner joiner = {NULL, NULL, &rt->stopper, false};
-        bool watched = rt->sim && until == INT64_MAX && !driven;
+        struct wefti_sim_joiner joiner = {NULL, NULL, rt->stopper, false};
         if (watched)
             wefti_sim_join_begin(rt, &joiner);
-        wefti_park_sleep(&rt->stopper, until); /* S4 */
+        if (!rt->driven || weft_drive(rt, DRIVE_POLLS) == 0)
+            wefti_park_sleep(rt->stopper, until); /* S4 */
         if (watched && wefti_sim_join_end(rt, &joiner))
             return false;
     }

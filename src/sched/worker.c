@@ -31,13 +31,16 @@ static void run(struct wefti_worker *w, struct weft_task *task) {
         return;
     }
     struct weft_task *outer = w->current; /* a join that helps runs tasks on top of another */
+    weft_result outer_done = w->done, done;
     w->current = task;
-    wefti_count(&w->counters.polls, 1);
     w->done = (weft_result){0, NULL};
+    wefti_count(&w->counters.polls, 1);
     weft_poll said = task->poll(task, wefti_task_state(task));
+    done = w->done;
+    w->done = outer_done;
     w->current = outer;
     if (said == WEFT_READY) {
-        finish(w, task, w->done);
+        finish(w, task, done);
     } else if (said == WEFT_PENDING) {
         if (wefti_word_to_idle(&task->word))
             w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);

@@ -89,8 +89,9 @@ static inline bool wefti_word_to_idle(wefti_word *word) {
         wefti_assert(wefti_word_life(found) == WEFTI_RUNNING, found);
         bool again = (found & WEFTI_NOTIFIED) || wefti_word_must_end(found);
         uint64_t next = wefti_word_with(found, again ? WEFTI_SCHEDULED : WEFTI_IDLE) & ~WEFTI_NOTIFIED;
-        /* Acquire: what a waker wrote is passed on to the next poll.  Release: so is what this poll wrote. */
-        if (cas_acq_rel(word, &found, next))
+        /* Release: what this poll wrote, to wake, which queues it for the next.  What a waker wrote before its NOTIFIED is
+         * not lost by clearing that: its release goes on through this swap to the next to_running. */
+        if (cas_release(word, &found, next))
             return again;
     }
 }
@@ -100,7 +101,7 @@ static inline void wefti_word_to_yielded(wefti_word *word) {
     uint64_t found = load_relaxed(word); /* only compared */
     do
         wefti_assert(wefti_word_life(found) == WEFTI_RUNNING, found);
-    while (!cas_acq_rel(word, &found, wefti_word_with(found, WEFTI_SCHEDULED) & ~WEFTI_NOTIFIED)); /* as to_idle */
+    while (!cas_relaxed(word, &found, wefti_word_with(found, WEFTI_SCHEDULED) & ~WEFTI_NOTIFIED)); /* the queue orders */
 }
 
 /* A wake (W2).  True: it was IDLE, is SCHEDULED now, and the caller queues it. */
@@ -131,7 +132,8 @@ static inline bool wefti_word_cancel(wefti_word *word) {
         bool idle = life == WEFTI_IDLE && wefti_word_must_end(next);
         if (idle)
             next = wefti_word_with(next, WEFTI_SCHEDULED);
-        if (cas_acq_rel(word, &found, next)) /* as wake */
+        /* As wake; the release is for the drop function, which sees what the canceller wrote. */
+        if (cas_acq_rel(word, &found, next))
             return idle;
     }
 }
@@ -182,26 +184,23 @@ static inline bool wefti_word_is_complete(wefti_word *word) {
 
 /* Handle owner, with task->joiner filled: publish it.  False: COMPLETE already, nobody will look at the joiner. */
 static inline bool wefti_word_join_register(wefti_word *word) {
-    uint64_t found = load_acquire(word); /* pairs with to_complete: the result */
-    for (;;) {
+    uint64_t found = load_relaxed(word); /* only compared */
+    do {
         wefti_assert(!(found & WEFTI_JOINED), found);
         if (wefti_word_life(found) == WEFTI_COMPLETE)
-            return false;
-        /* Release: the joiner, to to_complete.  A failed swap acquires: the result. */
-        if (cas_acq_rel(word, &found, found | WEFTI_JOINED))
-            return true;
-    }
+            return !wefti_word_is_complete(word); /* false, and the result may be read */
+    } while (!cas_release(word, &found, found | WEFTI_JOINED)); /* the joiner, to to_complete */
+    return true;
 }
 
 /* Handle owner, registered before: take the joiner back.  False: COMPLETE came first, the completer has it. */
 static inline bool wefti_word_join_unregister(wefti_word *word) {
-    uint64_t found = load_acquire(word); /* pairs with to_complete: the result */
-    for (;;) {
+    uint64_t found = load_relaxed(word); /* only compared */
+    do
         if (wefti_word_life(found) == WEFTI_COMPLETE)
-            return false;
-        if (cas_acquire(word, &found, found & ~WEFTI_JOINED)) /* a failed swap acquires: the result */
-            return true;
-    }
+            return !wefti_word_is_complete(word); /* false, and the result may be read */
+    while (!cas_relaxed(word, &found, found & ~WEFTI_JOINED)); /* nobody has looked at the joiner */
+    return true;
 }
 
 /* One more reference, by the holder of one. */
