@@ -1,0 +1,170 @@
+/* idle.c - the idle protocol alone: real announce, return and notify over a queue that is one counter. */
+#include "sched/sched.h"
+
+#include "model.h"
+
+static struct weft_runtime rt;
+static struct wefti_worker worker[3];
+static _Atomic int work; /* what waits in the public queue */
+static _Atomic int taken, finished;
+
+static bool has_work(struct wefti_worker *w) {
+    (void)w;
+    return load_relaxed(&work) > 0; /* as the real ones: ordered by the fences alone */
+}
+
+static const struct wefti_sched searching = {.name = "model", .has_work = has_work};
+static const struct wefti_sched waking = {.name = "model", .has_work = has_work, .wake_each = true};
+
+static void start(const struct wefti_sched *sched, uint32_t workers) {
+    rt.sched = sched;
+    rt.workers = rt.idle.workers = workers;
+    rt.worker = worker;
+    for (uint32_t i = 0; i < workers; i++) {
+        worker[i].rt = &rt;
+        worker[i].sched = sched;
+        worker[i].index = i;
+    }
+}
+
+static bool take(void) {
+    int found = load_relaxed(&work);
+    while (found > 0)
+        if (cas_relaxed(&work, &found, found - 1))
+            return true;
+    return false;
+}
+
+static void submit(void) {
+    add_relaxed(&work, 1); /* relaxed: only the fences order it */
+    wefti_notify(&rt, NULL);
+}
+
+/* A worker that leaves after one piece of work, so that nobody finds what the protocol forgot. */
+static void take_one(void *arg) {
+    struct wefti_worker *w = arg;
+    for (;;) {
+        if (!w->searching)
+            w->searching = wefti_idle_try_search(&rt.idle);
+        if (take())
+            break;
+        if (wefti_worker_announce(w))
+            wefti_park_sleep(&w->park, INT64_MAX);
+        wefti_worker_return(w);
+    }
+    wefti_worker_found(w);
+    add_relaxed(&taken, 1);
+}
+
+static void end(int expected) {
+    mc_assert(load_relaxed(&taken) == expected && load_relaxed(&work) == 0);
+    mc_assert(load_relaxed(&rt.idle.searching) == 0 && wefti_idle_parked(&rt.idle) == 0); /* B43 */
+}
+
+static void one_worker(void) {
+    start((const struct wefti_sched *)mc_arg(), 1);
+    int a = mc_spawn(take_one, &worker[0]);
+    submit();
+    mc_join(a);
+    end(1);
+}
+MC_CASE(idle_one_worker, one_worker, .arg = (intptr_t)&searching, .proves = "B38 B40 B41 B43", .bound = 3);
+MC_CASE(idle_one_worker_wake_each, one_worker, .arg = (intptr_t)&waking, .proves = "K3 K11", .bound = 3);
+
+static void two_workers(void) {
+    start((const struct wefti_sched *)mc_arg(), 2);
+    int a = mc_spawn(take_one, &worker[0]), b = mc_spawn(take_one, &worker[1]);
+    submit();
+    submit();
+    mc_join(a), mc_join(b);
+    end(2);
+}
+MC_CASE(idle_two_workers, two_workers, .arg = (intptr_t)&searching, .proves = "B31 B38 B39 B40 B41 B43", .bound = 2,
+        .seconds = 8);
+MC_CASE(idle_two_workers_wake_each, two_workers, .arg = (intptr_t)&waking, .proves = "K3", .bound = 2, .seconds = 8);
+MC_CASE(idle_two_workers_pct, two_workers, .arg = (intptr_t)&searching, .proves = "B41", .mode = MC_PCT, .max_exec = 30000);
+
+static void submit_two(void *unused) {
+    (void)unused;
+    submit();
+    submit();
+}
+
+/* Three workers, two submitters at once. */
+static void three_workers(void) {
+    start((const struct wefti_sched *)mc_arg(), 3);
+    int t[3];
+    for (int i = 0; i < 3; i++)
+        t[i] = mc_spawn(take_one, &worker[i]);
+    int s = mc_spawn(submit_two, NULL);
+    submit();
+    mc_join(s);
+    for (int i = 0; i < 3; i++)
+        mc_join(t[i]);
+    end(3);
+}
+MC_CASE(idle_three_workers, three_workers, .arg = (intptr_t)&searching, .proves = "B39 B40 B41 B42 B44", .mode = MC_PCT,
+        .max_exec = 60000);
+MC_CASE(idle_three_workers_deep, three_workers, .arg = (intptr_t)&searching, .proves = "B41", .mode = MC_PCT, .depth = 5,
+        .max_exec = 60000);
+MC_CASE(idle_three_workers_walk, three_workers, .arg = (intptr_t)&searching, .proves = "B41", .mode = MC_RANDOM,
+        .max_exec = 60000);
+
+/* Two wakers take two different sleepers. */
+static _Atomic int claimed_by[2];
+
+static void claim(void *unused) {
+    (void)unused;
+    int index = wefti_idle_claim(&rt.idle);
+    mc_assert(index >= 0 && add_relaxed(&claimed_by[index], 1) == 0);
+}
+
+MC_TEST(idle_two_wakers_two_sleepers, .proves = "B42", .bound = 3) {
+    start(&searching, 2);
+    wefti_idle_announce(&rt.idle, 0);
+    wefti_idle_announce(&rt.idle, 1);
+    int a = mc_spawn(claim, NULL);
+    claim(NULL);
+    mc_join(a);
+    mc_assert(wefti_idle_parked(&rt.idle) == 0);
+}
+
+/* A sleeper that gives up by itself while it is being claimed: it goes on as a searcher, and the counts agree. */
+static void notify(void *unused) {
+    (void)unused;
+    wefti_notify(&rt, NULL);
+}
+
+MC_TEST(idle_claim_against_return, .proves = "B38 B43", .bound = 3) {
+    start(&searching, 1);
+    struct wefti_worker *w = &worker[0];
+    int a = mc_spawn(notify, NULL);
+    mc_assert(wefti_worker_announce(w));
+    wefti_worker_return(w); /* a time-out, say */
+    mc_join(a);
+    mc_assert(load_relaxed(&rt.idle.searching) == (w->searching ? 1u : 0u));
+    mc_assert(wefti_idle_parked(&rt.idle) == 0);
+    if (w->searching)
+        wefti_worker_found(w);
+}
+
+/* Stop: a worker that goes to sleep either sees it or is woken. */
+static void sleep_until_stopped(void *arg) {
+    struct wefti_worker *w = arg;
+    while (load_relaxed(&rt.phase) != WEFTI_STOPPED) {
+        if (wefti_worker_announce(w))
+            wefti_park_sleep(&w->park, INT64_MAX);
+        wefti_worker_return(w);
+    }
+    add_relaxed(&finished, 1);
+}
+
+MC_TEST(idle_stop_against_sleep, .proves = "K38 K39", .bound = 3) {
+    start(&searching, 1);
+    int a = mc_spawn(sleep_until_stopped, &worker[0]);
+    store_relaxed(&rt.phase, WEFTI_STOPPED); /* as stop.c does */
+    fence_seq_cst();
+    wefti_park_wake(&worker[0].park);
+    mc_join(a);
+    mc_assert(load_relaxed(&finished) == 1);
+}
