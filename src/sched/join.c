@@ -32,12 +32,14 @@ int weft_join_poll(weft_task *handle, weft_task *self, weft_result *result) {
 }
 
 /* On a worker: run other tasks until this one has ended; sleep as an idle worker does. */
-static int join_helping(struct wefti_worker *w, struct weft_task *task, int64_t until) {
+static __attribute__((noinline)) int join_helping(struct wefti_worker *w, struct weft_task *task, int64_t until) {
     struct weft_runtime *rt = w->rt;
     if (w->help_depth == WEFTI_HELP_MAX)
         return -EDEADLK;
     int error = 0;
     bool registered = false, forever = until == WEFT_NEVER;
+    struct weft_task *current = w->current; /* ours; the tasks that run on top of it set their own */
+    weft_result done = w->done;
     w->help_depth++;
     while (!wefti_word_is_complete(&task->word)) {
         if (!forever && weft_now() >= until) {
@@ -60,6 +62,8 @@ static int join_helping(struct wefti_worker *w, struct weft_task *task, int64_t 
         }
     }
     w->help_depth--;
+    w->current = current;
+    w->done = done;
     if (registered && forever && rt->sim)
         wefti_sim_worker_join(rt, -1);
     if (error && registered && !wefti_word_join_unregister(&task->word))
@@ -67,7 +71,7 @@ static int join_helping(struct wefti_worker *w, struct weft_task *task, int64_t 
     return error;
 }
 
-static int join_sleeping(struct weft_task *task, int64_t until) {
+static __attribute__((noinline)) int join_sleeping(struct weft_task *task, int64_t until) {
     struct weft_runtime *rt = wefti_task_rt(task);
     struct wefti_park park = {0};
     struct wefti_sim_joiner joiner = {NULL, task, &park, false};
@@ -86,10 +90,10 @@ static int join_sleeping(struct weft_task *task, int64_t until) {
 }
 
 int weft_join(weft_task *handle, weft_result *result, weft_deadline until) {
-    struct wefti_worker *w = wefti_worker_of(wefti_task_rt(handle));
-    if (w && w->current == handle)
-        return -EDEADLK;
     if (!wefti_word_is_complete(&handle->word)) {
+        struct wefti_worker *w = wefti_worker_of(wefti_task_rt(handle));
+        if (w && w->current == handle)
+            return -EDEADLK;
         if (load_relaxed(&handle->word) & WEFTI_JOINED) /* set by the handle's owner only */
             return -EBUSY;
         if (until <= 0)

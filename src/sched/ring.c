@@ -25,6 +25,16 @@ static inline void push_back(struct wefti_worker *w, struct wefti_link *item) {
         push_full(w, item);
 }
 
+/* The lock of lifo.h, where there are thieves at all. */
+static inline void enter(struct wefti_worker *w) {
+    if (w->shared)
+        wefti_lifo_enter(&w->lifo);
+}
+static inline void leave(struct wefti_worker *w) {
+    if (w->shared)
+        wefti_lifo_leave(&w->lifo);
+}
+
 static uint32_t waiting(struct wefti_worker *w) {
     return wefti_ring_length(&w->ring) + load_own(&w->lifo.batch_left) + wefti_inject_length(&w->rt->inject);
 }
@@ -32,9 +42,9 @@ static uint32_t waiting(struct wefti_worker *w) {
 static void submit(struct wefti_worker *w, struct weft_task *task, enum wefti_submit why) {
     struct wefti_link *back = &task->link;
     if (why != WEFTI_SUBMIT_AGAIN) {
-        wefti_lifo_enter(&w->lifo);
+        enter(w);
         back = wefti_lifo_put(&w->lifo, back); /* B17 */
-        wefti_lifo_leave(&w->lifo);
+        leave(w);
         if (!back)
             return; /* one task, and we are about to run it: nobody is woken */
     }
@@ -58,9 +68,9 @@ static struct weft_task *fetch(struct wefti_worker *w) {
     if (chain.count) {
         bool longer = w->shared && chain.count * w->average >= WEFTI_WAKE_WORTH;
         if (!longer) {
-            wefti_lifo_enter(&w->lifo);
+            enter(w);
             wefti_lifo_fill(&w->lifo, &chain);
-            wefti_lifo_leave(&w->lifo);
+            leave(w);
         }
         for (struct wefti_link *item; (item = wefti_chain_take(&chain));)
             push_back(w, item);
@@ -81,14 +91,14 @@ static struct weft_task *next(struct wefti_worker *w) {
     struct wefti_link *item = NULL;
     if (batched || load_own(&w->lifo.slot)) {
         bool from_slot = false, capped = false;
-        wefti_lifo_enter(&w->lifo);
+        enter(w);
         item = wefti_lifo_take_batched(&w->lifo);
         if (!item) {
             item = wefti_lifo_take(&w->lifo);
             from_slot = item != NULL;
             capped = from_slot && w->lifo_polls >= WEFTI_LIFO_MAX;
         }
-        wefti_lifo_leave(&w->lifo);
+        leave(w);
         if (capped) { /* B20: it has had its turns; to the back */
             push_back(w, item);
             item = NULL;
@@ -156,13 +166,13 @@ static bool has_work(struct wefti_worker *w) {
 
 /* B22, B23: a worker never sleeps on a task.  (`next` found both empty; a wake between cannot come from elsewhere.) */
 static void flush(struct wefti_worker *w) {
-    wefti_lifo_enter(&w->lifo);
+    enter(w);
     struct wefti_link *slot = wefti_lifo_take(&w->lifo), *item;
     if (slot)
         push_back(w, slot);
     while ((item = wefti_lifo_take_batched(&w->lifo)))
         push_back(w, item);
-    wefti_lifo_leave(&w->lifo);
+    leave(w);
 }
 
 const struct wefti_sched wefti_sched_ring = {

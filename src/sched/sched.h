@@ -64,8 +64,8 @@ struct wefti_worker {
     uint32_t global_left;   /* polls until the global queue is looked at first */
     uint32_t global_interval;
     uint32_t lifo_polls;    /* in a row */
-    uint32_t measured;      /* polls since measure_began */
-    int64_t measure_began;  /* 0: not measuring */
+    uint64_t measured_from; /* counters.polls at measure_began */
+    int64_t measure_began;
     double average;         /* ns a poll */
     uint32_t watched;       /* the worker we suspect of being stuck ... */
     uint64_t watched_polls; /* ... and how many polls it had made */

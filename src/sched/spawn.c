@@ -3,7 +3,10 @@
 
 #include <string.h>
 
-static inline void fill(struct weft_task *task, const weft_spec *spec, bool handle) {
+/* Always inlined, so that weft_go, where most of this is constant, costs what it needs and no more. */
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE void fill(struct weft_task *task, const weft_spec *spec, bool handle) {
     task->name = spec->name ? spec->name : "task";
     task->poll = spec->poll;
     task->drop = spec->drop;
@@ -52,14 +55,17 @@ static __attribute__((noinline)) int start_outside(struct weft_runtime *rt, stru
     return 0;
 }
 
-static inline int start(struct weft_runtime *rt, struct wefti_worker *w, const weft_spec *spec, weft_task **handle) {
-    if (!rt)
-        rt = w ? w->rt : NULL;
-    if (!rt || !spec->poll || spec->state_size > WEFT_STATE_MAX)
+INLINE int start(struct weft_runtime *rt, struct wefti_worker *w, const weft_spec *spec, weft_task **handle) {
+    if (!spec->poll || spec->state_size > WEFT_STATE_MAX)
         return -EINVAL;
-    bool inside = w && w->rt == rt;
-    if (inside && load_relaxed(&rt->phase) >= WEFTI_CANCELLING) /* stop.c walks again for who read it too early */
-        return -ESHUTDOWN;
+    bool inside = w && (!rt || w->rt == rt);
+    if (WEFTI_LIKELY(inside)) {
+        rt = w->rt;
+        if (WEFTI_UNLIKELY(load_relaxed(&rt->phase) >= WEFTI_CANCELLING)) /* stop.c walks again for who read it too early */
+            return -ESHUTDOWN;
+    } else if (!rt) {
+        return -EINVAL;
+    }
     size_t inline_size = spec->state_size ? spec->state_size : sizeof(void *);
     struct weft_task *task = wefti_slab_take(&rt->slab, inside ? &w->cache : NULL, inline_size);
     if (!task)
@@ -70,7 +76,7 @@ static inline int start(struct weft_runtime *rt, struct wefti_worker *w, const w
     wefti_count(&w->counters.spawned, 1);
     if (handle)
         *handle = task;
-    rt->sched->submit(w, task, WEFTI_SUBMIT_SPAWN);
+    w->sched->submit(w, task, WEFTI_SUBMIT_SPAWN);
     return 0;
 }
 

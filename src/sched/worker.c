@@ -30,17 +30,13 @@ static void run(struct wefti_worker *w, struct weft_task *task) {
         finish(w, task, (weft_result){-ECANCELED, NULL});
         return;
     }
-    struct weft_task *outer = w->current; /* a join that helps runs tasks on top of another */
-    weft_result outer_done = w->done, done;
-    w->current = task;
+    w->current = task; /* a join that helps restores this and w->done for the task below */
     w->done = (weft_result){0, NULL};
     wefti_count(&w->counters.polls, 1);
     weft_poll said = task->poll(task, wefti_task_state(task));
-    done = w->done;
-    w->done = outer_done;
-    w->current = outer;
+    w->current = NULL;
     if (said == WEFT_READY) {
-        finish(w, task, done);
+        finish(w, task, w->done);
     } else if (said == WEFT_PENDING) {
         if (wefti_word_to_idle(&task->word))
             w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
@@ -54,19 +50,19 @@ static void run(struct wefti_worker *w, struct weft_task *task) {
 
 /* B28, B29: fold what was measured into the average, and look at the global queue as often as that allows. */
 static void measure(struct wefti_worker *w, int64_t now) {
-    if (w->measure_began && w->measured) {
-        double sample = (double)(now - w->measure_began) / w->measured;
+    uint64_t polls = load_own(&w->counters.polls) - w->measured_from;
+    if (w->measure_began && polls) {
+        double sample = (double)(now - w->measure_began) / (double)polls;
         w->average = 0.1 * sample + 0.9 * w->average;
         double interval = WEFTI_GLOBAL_TARGET / (w->average > 1.0 ? w->average : 1.0);
         w->global_interval = interval < 8 ? 8 : interval > 255 ? 255 : (uint32_t)interval;
     }
-    w->measured = 0;
+    w->measured_from += polls;
     w->measure_began = now;
 }
 
 /* B34, B45: one poll was made. */
 static void spend(struct wefti_worker *w) {
-    w->measured++;
     if (WEFTI_UNLIKELY(--w->tick_left == 0)) {
         w->tick_left = WEFTI_TICK_POLLS;
         wefti_count(&w->counters.ticks, 1);
@@ -194,16 +190,15 @@ void wefti_worker_return(struct wefti_worker *w) {
 
 void wefti_worker_sleep(struct wefti_worker *w, int64_t until) {
     struct weft_runtime *rt = w->rt;
-    if (w->measured)
-        measure(w, wefti_clock());
-    w->measure_began = 0;
+    int64_t now = wefti_clock();
+    measure(w, now);
     if (wefti_worker_announce(w)) {
         wefti_stop_check(rt);
         if (rt->sim && wefti_sim_idle(w, until)) {
             wefti_worker_return(w);
             return;
         }
-        int64_t now = wefti_clock(), limit = INT64_MAX;
+        int64_t limit = INT64_MAX;
         bool watch = false;
         if (rt->park_timeout != INT64_MAX) {
             /* While somebody runs, one sleeper looks every millisecond whether he is stuck with work behind him. */
@@ -218,7 +213,7 @@ void wefti_worker_sleep(struct wefti_worker *w, int64_t until) {
             store_relaxed(&rt->watcher, 0); /* a role, nothing is handed over */
     }
     wefti_worker_return(w);
-    w->measure_began = wefti_clock();
+    w->measure_began = wefti_clock(); /* sleeping is not polling */
 }
 
 void wefti_worker_main(void *worker) {
