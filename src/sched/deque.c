@@ -1,11 +1,16 @@
 /* deque.c - the LIFO scheduler: each worker runs its newest task first, others take the oldest half.
  *
  * Order of looking (W11): own deque, global queue, a random victim.  All but the newest task are public at once, so that
- * nothing waits behind a worker that is stuck; the newest is its owner's until the next push.
+ * nothing waits behind a worker that is stuck.  Short tasks leave the newest to its owner, who will get to it before a thief
+ * could; long ones do not.
  */
 #include "sched/sched.h"
 
 #define TRANSFER 16u /* W14 */
+
+static uint32_t waiting(struct wefti_worker *w) {
+    return wefti_deque_length(&w->deque) + wefti_inject_length(&w->rt->inject);
+}
 
 static void push(struct wefti_worker *w, struct weft_task *task) {
     struct wefti_deque *deque = &w->deque;
@@ -22,10 +27,10 @@ static void push(struct wefti_worker *w, struct weft_task *task) {
             wefti_inject_push(&w->rt->inject, chain);
     }
     if (w->shared) {
-        uint32_t own = wefti_deque_private(deque);
-        if (own > 1) {
-            wefti_deque_publish(deque, own - 1);
-            wefti_notify_if_worth(w, wefti_deque_length(deque) + wefti_inject_length(&w->rt->inject));
+        uint32_t own = wefti_deque_private(deque), keep = w->average < WEFTI_WAKE_WORTH;
+        if (own > keep) {
+            wefti_deque_publish(deque, own - keep);
+            wefti_notify_if_worth(w, waiting(w));
         }
     }
 }
@@ -38,7 +43,7 @@ static void submit(struct wefti_worker *w, struct weft_task *task, enum wefti_su
     /* A task that wants to run again goes behind the others: newest first would give it straight back (B46). */
     wefti_inject_push_one(&w->rt->inject, &task->link);
     if (w->shared)
-        wefti_notify_if_worth(w, wefti_inject_length(&w->rt->inject));
+        wefti_notify_if_worth(w, waiting(w));
 }
 
 /* W14: one to run and up to 16 more for the local deque; the oldest is run first. */
@@ -59,6 +64,11 @@ static struct weft_task *next(struct wefti_worker *w) {
         w->global_left = w->global_interval;
         if ((task = fetch(w)))
             return task;
+        void *oldest; /* ... nor the older tasks of this deque (B46) */
+        uint32_t count;
+        wefti_deque_take_oldest(&w->deque, 1, &oldest, &count);
+        if (count)
+            return oldest;
     }
     task = wefti_deque_pop(&w->deque);
     return task ? task : fetch(w);
@@ -103,4 +113,5 @@ const struct wefti_sched wefti_sched_deque = {
     .next = next,
     .steal = steal,
     .has_work = has_work,
+    .waiting = waiting,
 };

@@ -74,8 +74,6 @@ static struct weft_task *fetch(struct wefti_worker *w) {
         }
         for (struct wefti_link *item; (item = wefti_chain_take(&chain));)
             push_back(w, item);
-        if (longer)
-            wefti_notify_if_worth(w, waiting(w));
     }
     return wefti_task_of(first);
 }
@@ -181,5 +179,6 @@ const struct wefti_sched wefti_sched_ring = {
     .next = next,
     .steal = steal,
     .has_work = has_work,
+    .waiting = waiting,
     .flush = flush,
 };

@@ -97,6 +97,8 @@ struct wefti_sched {
     struct weft_task *(*steal)(struct wefti_worker *w, bool last);
     /* Is there anything that `w` could take, apart from what its owner keeps to itself?  After fence F2. */
     bool (*has_work)(struct wefti_worker *w);
+    /* How many tasks wait in the worker's own queues and the global one, where others could take them.  May be NULL. */
+    uint32_t (*waiting)(struct wefti_worker *w);
     /* Before sleeping: make everything public that the worker keeps to itself.  May be NULL. */
     void (*flush)(struct wefti_worker *w);
 };

@@ -110,6 +110,8 @@ static void stop_searching(struct wefti_worker *w) {
     fence_seq_cst(); /* G2, F2 */
     if (w->sched->has_work(w) || wefti_jobs_public(w)) /* G3: recheck */
         wefti_notify(w->rt, w);                        /* G3: wake */
+    else if (w->sched->waiting) /* ... or in our own queue, where a batch has just come in: ours, so only if worth it */
+        wefti_notify_if_worth(w, w->sched->waiting(w));
 }
 
 /* Look beyond the worker's own queue (W19: spin, then yield, then give up).  *ran_job: a job was found, and is done. */
