@@ -231,6 +231,25 @@ MC_TEST(litmus_failed_cas_reads_stale, .mode = MC_SLEEP_SETS, .outcomes = "0 1 2
     mc_outcome("%d", r1);
 }
 
+/* -- A claimed slot: its user must be done before the next one overwrites it -------------------------- */
+static _Atomic int slot;
+static void slot_read(void *u) {
+    (void)u;
+    r1 = load_relaxed(&slot);
+    store_release(&y, 1); /* done with it */
+}
+static void slot_reuse(void *u) {
+    (void)u;
+    if (mc_arg() ? load_relaxed(&y) : load_acquire(&y))
+        store_relaxed(&slot, 2);
+}
+static void slot_test(void) {
+    mc_exclusive(&slot, sizeof slot);
+    run(slot_read, slot_reuse, NULL, NULL);
+}
+MC_CASE(litmus_exclusive, slot_test, .arg = 0, .mode = MC_SLEEP_SETS);
+MC_CASE(litmus_exclusive_relaxed, slot_test, .arg = 1, .expect = "not exclusive");
+
 /* -- Plain data -------------------------------------------------------------------------------------- */
 static void publish(void *u) {
     (void)u;

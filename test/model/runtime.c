@@ -59,10 +59,10 @@ static void spawn_and_join(void) {
     weft_task_drop(task);
     stop_quietly();
 }
-MC_CASE(rt_spawn_join_ring, spawn_and_join, .arg = WEFT_SCHED_RING, .proves = "B33 B38 B41 W20", .bound = 2);
-MC_CASE(rt_spawn_join_deque, spawn_and_join, .arg = WEFT_SCHED_DEQUE, .proves = "W20", .bound = 2);
-MC_CASE(rt_spawn_join_fifo, spawn_and_join, .arg = WEFT_SCHED_FIFO, .proves = "K2 K37", .bound = 2);
-MC_CASE(rt_spawn_join_sim, spawn_and_join, .arg = WEFT_SCHED_SIM, .proves = "J6", .bound = 2);
+MC_CASE(rt_spawn_join_ring, spawn_and_join, .arg = WEFT_SCHED_RING, .proves = "B33 B38 B41 W20", .bound = 2, .seconds = 4);
+MC_CASE(rt_spawn_join_deque, spawn_and_join, .arg = WEFT_SCHED_DEQUE, .proves = "W20", .bound = 2, .seconds = 4);
+MC_CASE(rt_spawn_join_fifo, spawn_and_join, .arg = WEFT_SCHED_FIFO, .proves = "K2 K37", .bound = 2, .seconds = 4);
+MC_CASE(rt_spawn_join_sim, spawn_and_join, .arg = WEFT_SCHED_SIM, .proves = "J6", .bound = 2, .seconds = 4);
 
 static void spawn_and_join_two(void) {
     start((weft_sched)mc_arg(), 2);
@@ -73,9 +73,9 @@ static void spawn_and_join_two(void) {
     weft_task_drop(task);
     stop_quietly();
 }
-MC_CASE(rt_two_workers_ring, spawn_and_join_two, .arg = WEFT_SCHED_RING, .proves = "B38 B39 B40 B41", .bound = 1);
-MC_CASE(rt_two_workers_deque, spawn_and_join_two, .arg = WEFT_SCHED_DEQUE, .proves = "W11", .bound = 1);
-MC_CASE(rt_two_workers_fifo, spawn_and_join_two, .arg = WEFT_SCHED_FIFO, .proves = "K1 K3", .bound = 1);
+MC_CASE(rt_two_workers_ring, spawn_and_join_two, .arg = WEFT_SCHED_RING, .proves = "B38 B39 B40 B41", .bound = 1, .seconds = 4);
+MC_CASE(rt_two_workers_deque, spawn_and_join_two, .arg = WEFT_SCHED_DEQUE, .proves = "W11", .bound = 1, .seconds = 4);
+MC_CASE(rt_two_workers_fifo, spawn_and_join_two, .arg = WEFT_SCHED_FIFO, .proves = "K1 K3", .bound = 1, .seconds = 4);
 
 /* -- A burst from outside: every task runs, with no further stimulus (B41). */
 
@@ -86,9 +86,9 @@ static void burst(void) {
     stop();
     mc_assert(load_relaxed(&runs) == 3);
 }
-MC_CASE(rt_burst_ring, burst, .arg = WEFT_SCHED_RING, .proves = "B39 B40 B41 W37", .mode = MC_PCT, .max_exec = 20000);
-MC_CASE(rt_burst_deque, burst, .arg = WEFT_SCHED_DEQUE, .proves = "W14 W37", .mode = MC_PCT, .max_exec = 20000);
-MC_CASE(rt_burst_fifo, burst, .arg = WEFT_SCHED_FIFO, .proves = "K3 K8 W37", .mode = MC_PCT, .max_exec = 20000);
+MC_CASE(rt_burst_ring, burst, .arg = WEFT_SCHED_RING, .proves = "B39 B40 B41 W37", .mode = MC_PCT, .max_exec = 10000);
+MC_CASE(rt_burst_deque, burst, .arg = WEFT_SCHED_DEQUE, .proves = "W14 W37", .mode = MC_PCT, .max_exec = 10000);
+MC_CASE(rt_burst_fifo, burst, .arg = WEFT_SCHED_FIFO, .proves = "K3 K8 W37", .mode = MC_PCT, .max_exec = 10000);
 
 static void burst_three(void) {
     start((weft_sched)mc_arg(), 3);
@@ -97,8 +97,8 @@ static void burst_three(void) {
     stop();
     mc_assert(load_relaxed(&runs) == 3);
 }
-MC_CASE(rt_three_workers_ring, burst_three, .arg = WEFT_SCHED_RING, .proves = "B41 B42", .mode = MC_PCT, .max_exec = 20000);
-MC_CASE(rt_three_workers_deque, burst_three, .arg = WEFT_SCHED_DEQUE, .proves = "W15", .mode = MC_PCT, .max_exec = 20000);
+MC_CASE(rt_three_workers_ring, burst_three, .arg = WEFT_SCHED_RING, .proves = "B41 B42", .mode = MC_PCT, .max_exec = 10000);
+MC_CASE(rt_three_workers_deque, burst_three, .arg = WEFT_SCHED_DEQUE, .proves = "W15", .mode = MC_PCT, .max_exec = 10000);
 
 /* -- Tasks that spawn more than the local queue holds: overflow, steal, flush. */
 
@@ -115,8 +115,8 @@ static void overflow(void) {
     stop();
     mc_assert(load_relaxed(&runs) == 7);
 }
-MC_CASE(rt_overflow_ring, overflow, .arg = WEFT_SCHED_RING, .proves = "B9 B16 B22 B23", .mode = MC_PCT, .max_exec = 20000);
-MC_CASE(rt_overflow_deque, overflow, .arg = WEFT_SCHED_DEQUE, .proves = "W18", .mode = MC_PCT, .max_exec = 20000);
+MC_CASE(rt_overflow_ring, overflow, .arg = WEFT_SCHED_RING, .proves = "B9 B16 B22 B23", .mode = MC_PCT, .max_exec = 10000);
+MC_CASE(rt_overflow_deque, overflow, .arg = WEFT_SCHED_DEQUE, .proves = "W18", .mode = MC_PCT, .max_exec = 10000);
 
 /* -- A waker from outside against the task that goes idle. */
 
@@ -146,9 +146,9 @@ static void wake_from_outside(void) {
     weft_task_drop(task);
     stop_quietly();
 }
-MC_CASE(rt_wake_ring, wake_from_outside, .arg = WEFT_SCHED_RING, .proves = "B49 B50 B51 B52", .bound = 2, .seconds = 15);
-MC_CASE(rt_wake_deque, wake_from_outside, .arg = WEFT_SCHED_DEQUE, .proves = "B52", .bound = 1, .seconds = 15);
-MC_CASE(rt_wake_fifo, wake_from_outside, .arg = WEFT_SCHED_FIFO, .proves = "K4 K5 K6", .bound = 1, .seconds = 15);
+MC_CASE(rt_wake_ring, wake_from_outside, .arg = WEFT_SCHED_RING, .proves = "B49 B50 B51 B52", .bound = 2, .seconds = 4);
+MC_CASE(rt_wake_deque, wake_from_outside, .arg = WEFT_SCHED_DEQUE, .proves = "B52", .bound = 1, .seconds = 4);
+MC_CASE(rt_wake_fifo, wake_from_outside, .arg = WEFT_SCHED_FIFO, .proves = "K4 K5 K6", .bound = 1, .seconds = 4);
 
 /* -- Cancel at any moment: queued, running, idle, done.  The join returns, and the drop function ran once. */
 
@@ -175,8 +175,8 @@ static void cancel_any_time(void) {
         weft_waker_drop(waker);
     stop_quietly();
 }
-MC_CASE(rt_cancel_ring, cancel_any_time, .arg = WEFT_SCHED_RING, .proves = "J31 B56", .bound = 2, .seconds = 15);
-MC_CASE(rt_cancel_fifo, cancel_any_time, .arg = WEFT_SCHED_FIFO, .proves = "J31", .bound = 1, .seconds = 15);
+MC_CASE(rt_cancel_ring, cancel_any_time, .arg = WEFT_SCHED_RING, .proves = "J31 B56", .bound = 2, .seconds = 4);
+MC_CASE(rt_cancel_fifo, cancel_any_time, .arg = WEFT_SCHED_FIFO, .proves = "J31", .bound = 1, .seconds = 4);
 
 /* -- A join with a deadline against the end of the task: the waiter's stack is not touched afterwards. */
 
@@ -190,7 +190,7 @@ static void join_gives_up(void) {
     stop_quietly();
     mc_assert(ran == 1);
 }
-MC_CASE(rt_join_deadline, join_gives_up, .proves = "B55", .bound = 2, .timeouts = 1);
+MC_CASE(rt_join_deadline, join_gives_up, .proves = "B55", .bound = 2, .seconds = 4, .timeouts = 1);
 
 /* -- A task that joins another: the poll form. */
 
@@ -216,8 +216,8 @@ static void join_in_poll(void) {
     weft_task_drop(task);
     stop_quietly();
 }
-MC_CASE(rt_join_poll_ring, join_in_poll, .arg = WEFT_SCHED_RING, .proves = "B33 R34", .mode = MC_PCT, .max_exec = 20000);
-MC_CASE(rt_join_poll_fifo, join_in_poll, .arg = WEFT_SCHED_FIFO, .proves = "B33", .mode = MC_PCT, .max_exec = 20000);
+MC_CASE(rt_join_poll_ring, join_in_poll, .arg = WEFT_SCHED_RING, .proves = "B33 R34", .mode = MC_PCT, .max_exec = 10000);
+MC_CASE(rt_join_poll_fifo, join_in_poll, .arg = WEFT_SCHED_FIFO, .proves = "B33", .mode = MC_PCT, .max_exec = 10000);
 
 /* ... and the helping form. */
 static weft_poll help_child(weft_task *self, void *state) {
@@ -238,8 +238,8 @@ static void join_helping(void) {
     weft_task_drop(task);
     stop_quietly();
 }
-MC_CASE(rt_join_helping_ring, join_helping, .arg = WEFT_SCHED_RING, .proves = "B33", .mode = MC_PCT, .max_exec = 20000);
-MC_CASE(rt_join_helping_fifo, join_helping, .arg = WEFT_SCHED_FIFO, .proves = "B33", .mode = MC_PCT, .max_exec = 20000);
+MC_CASE(rt_join_helping_ring, join_helping, .arg = WEFT_SCHED_RING, .proves = "B33", .mode = MC_PCT, .max_exec = 10000);
+MC_CASE(rt_join_helping_fifo, join_helping, .arg = WEFT_SCHED_FIFO, .proves = "B33", .mode = MC_PCT, .max_exec = 10000);
 
 /* -- Stop. */
 
@@ -250,8 +250,8 @@ static void stop_against_end(void) {
     stop();
     mc_assert(load_relaxed(&runs) == 1);
 }
-MC_CASE(rt_stop_ring, stop_against_end, .arg = WEFT_SCHED_RING, .proves = "W36 W37 K38 K39 K41", .bound = 2);
-MC_CASE(rt_stop_fifo, stop_against_end, .arg = WEFT_SCHED_FIFO, .proves = "K38 K39 K41", .bound = 2);
+MC_CASE(rt_stop_ring, stop_against_end, .arg = WEFT_SCHED_RING, .proves = "W36 W37 K38 K39 K41", .bound = 2, .seconds = 4);
+MC_CASE(rt_stop_fifo, stop_against_end, .arg = WEFT_SCHED_FIFO, .proves = "K38 K39 K41", .bound = 2, .seconds = 4);
 
 static _Atomic int accepted;
 
@@ -272,7 +272,7 @@ static void stop_against_spawn(void) {
     mc_assert(weft_runtime_destroy(rt) == 0);
     mc_atomic_end();
 }
-MC_CASE(rt_stop_against_spawn, stop_against_spawn, .proves = "W38 K40", .bound = 2);
+MC_CASE(rt_stop_against_spawn, stop_against_spawn, .proves = "W38 K40", .bound = 2, .seconds = 4);
 
 /* Stop at once cancels a task that waits for ever. */
 static void stop_at_once(void) {
@@ -289,8 +289,8 @@ static void stop_at_once(void) {
     mc_assert(weft_runtime_destroy(rt) == 0);
     mc_atomic_end();
 }
-MC_CASE(rt_stop_at_once_ring, stop_at_once, .arg = WEFT_SCHED_RING, .proves = "W35 W36", .bound = 1, .idle_timeouts = 8);
-MC_CASE(rt_stop_at_once_fifo, stop_at_once, .arg = WEFT_SCHED_FIFO, .proves = "W35 W36", .bound = 1, .idle_timeouts = 8);
+MC_CASE(rt_stop_at_once_ring, stop_at_once, .arg = WEFT_SCHED_RING, .proves = "W35 W36", .bound = 1, .seconds = 4, .idle_timeouts = 8);
+MC_CASE(rt_stop_at_once_fifo, stop_at_once, .arg = WEFT_SCHED_FIFO, .proves = "W35 W36", .bound = 1, .seconds = 4, .idle_timeouts = 8);
 
 /* -- Fork and join. */
 
@@ -327,5 +327,5 @@ static void forks(void) {
     weft_task_drop(task);
     stop_quietly();
 }
-MC_CASE(rt_fork_join, forks, .proves = "W17", .mode = MC_PCT, .max_exec = 20000);
-MC_CASE(rt_fork_join_bounded, forks, .proves = "W17", .bound = 1, .seconds = 10);
+MC_CASE(rt_fork_join, forks, .proves = "W17", .mode = MC_PCT, .max_exec = 10000);
+MC_CASE(rt_fork_join_bounded, forks, .proves = "W17", .bound = 1, .seconds = 4);

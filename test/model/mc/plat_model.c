@@ -1,0 +1,156 @@
+/* plat_model.c - plat.h in the model: threads, futexes, time and memory as choices of the search.
+ *
+ * Futex.  wait compares the latest value, as the kernel does, and sleeps in one step; wake chooses which
+ *         sleepers.  Neither orders memory between the two threads: production code may not rely on it.
+ *         A wait with a deadline sleeps for ever, unless the test grants time-outs: `timeouts` may strike at
+ *         any moment, `idle_timeouts` only when nothing else can happen.
+ * Time.   Each look at the clock adds 1 us; a time-out moves it to the deadline.
+ * Faults. Any allocation, map or thread start may fail as long as the test's `failures` last; besides,
+ *         wefti_fault_set() makes a given one fail.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "internal.h"
+#include "plat/plat.h"
+
+#define PC ((uintptr_t)__builtin_return_address(0))
+
+__thread void *wefti_self_ptr;
+
+static int64_t fault_at = -1, fault_seen;
+static bool fault_persistent;
+static uint64_t seed;
+
+void mc_plat_reset(void) {
+    fault_at = -1;
+    fault_seen = 0;
+    seed = 0x9E3779B97F4A7C15u;
+}
+
+static bool fails(void) {
+    int64_t n = fault_seen++;
+    if (fault_at >= 0 && (n == fault_at || (fault_persistent && n > fault_at)))
+        return true;
+    if (mc.failures > 0 && mc_pick(2, mc_is_random() && mc_draw() % 4 ? 0 : -1)) {
+        mc.failures--;
+        return true;
+    }
+    return false;
+}
+
+/* -- Threads ----------------------------------------------------------------------------------------- */
+int wefti_thread_start(struct wefti_thread *thread, void (*fn)(void *), void *arg, const char *name) {
+    (void)name;
+    if (fails())
+        return -EAGAIN;
+    mc_plain((uintptr_t)thread, sizeof *thread, true, PC);
+    thread->os = (uintptr_t)mc_spawn_at(fn, arg, PC);
+    return 0;
+}
+
+void wefti_thread_join(struct wefti_thread *thread) {
+    mc_plain((uintptr_t)thread, sizeof *thread, false, PC);
+    mc_join_at((int)thread->os, PC);
+}
+
+void wefti_thread_yield(void) { mc_relax(PC); }
+void wefti_relax(void) { mc_relax(PC); }
+unsigned wefti_cpu_count(void) { return mc.test->cpus ? (unsigned)mc.test->cpus : 2; }
+
+/* -- Futex ------------------------------------------------------------------------------------------- */
+int wefti_futex_wait(_Atomic uint32_t *word, uint32_t expect, int64_t until) {
+    uintptr_t addr = (uintptr_t)word;
+    mc_point(OP_WAIT, addr, 4, MO_RELAXED, PC);
+    uint32_t found = (uint32_t)mc_read_latest(addr, 4, PC);
+    struct mc_thread *t = mc_me();
+    int result;
+    if (found != expect) {
+        result = -EAGAIN;
+    } else if (until <= mc.clock) {
+        result = -ETIMEDOUT;
+    } else {
+        if (mc.tracing)
+            mc_trace(OP_WAIT, 0, addr, 4, found, expect, 1, PC);
+        t->until = until;
+        t->wait_result = 0;
+        mc_block(MC_ASLEEP, PC);
+        t->until = INT64_MAX;
+        result = t->wait_result ? -ETIMEDOUT : 0;
+    }
+    if (mc.tracing)
+        mc_trace(result == -EAGAIN ? OP_WAIT : OP_RESUME, 0, addr, 4, found, expect, result, PC);
+    return result;
+}
+
+int wefti_futex_wake(_Atomic uint32_t *word, int count) {
+    uintptr_t addr = (uintptr_t)word;
+    mc_point(OP_WAKE, addr, 4, MO_RELAXED, PC);
+    int woken = 0;
+    unsigned set = 0;
+    while (woken < count) {
+        int sleeper[MC_THREADS], n = 0;
+        for (int i = 0; i < mc.count; i++)
+            if (mc.t[i].state == MC_ASLEEP && mc.t[i].op.addr == addr)
+                sleeper[n++] = i;
+        if (!n)
+            break;
+        int who = sleeper[n <= count - woken ? 0 : mc_pick(n, -1)];
+        mc.t[who].wait_result = 0;
+        mc_unblock(who);
+        set |= 1u << who;
+        woken++;
+    }
+    if (mc.tracing)
+        mc_trace(OP_WAKE, 0, addr, 4, set, (uint64_t)count, woken, PC);
+    return woken;
+}
+
+int wefti_fence_heavy_init(void) { return 0; }
+
+int wefti_fence_heavy(void) {
+    mc_fence_heavy(PC);
+    return 0;
+}
+
+/* -- Time, memory ------------------------------------------------------------------------------------ */
+int64_t wefti_clock(void) { return mc.clock += 1000; }
+
+void *wefti_alloc(size_t size) { return fails() ? NULL : mc_heap_alloc(size, false, PC); }
+void wefti_free(void *memory, size_t size) { mc_heap_free(memory, size, false, PC); }
+void *wefti_map(size_t size) { return fails() ? NULL : mc_heap_alloc(size, true, PC); }
+void wefti_unmap(void *memory, size_t size) { mc_heap_free(memory, size, true, PC); }
+
+void wefti_memory_dead(void *memory, size_t size) {
+    if (mc.tracing)
+        mc_trace(OP_DEAD, 0, (uintptr_t)memory, 0, size, 0, 0, PC);
+    mc_check_quiescent((uintptr_t)memory, size, PC);
+    mc_mark((uintptr_t)memory, size, LIFE_DEAD);
+}
+
+void wefti_memory_live(void *memory, size_t size) {
+    if (mc.tracing)
+        mc_trace(OP_LIVE, 0, (uintptr_t)memory, 0, size, 0, 0, PC);
+    mc_mark((uintptr_t)memory, size, LIFE_OK);
+}
+
+/* -- The rest ---------------------------------------------------------------------------------------- */
+uint64_t wefti_random_seed(void) { return seed += 0x9E3779B97F4A7C15u; }
+
+const char *wefti_env(const char *name) {
+    (void)name;
+    return NULL;
+}
+
+/* Output of production code is shown once, in the run that is traced. */
+int wefti_write(int fd, const void *bytes, size_t size) {
+    return !mc.tracing || write(fd, bytes, size) >= 0 ? 0 : -EIO;
+}
+
+void wefti_fault_set(int64_t nth, bool persistent) {
+    fault_at = nth;
+    fault_persistent = persistent;
+    fault_seen = 0;
+}
+
+int64_t wefti_fault_count(void) { return fault_seen; }
