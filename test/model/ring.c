@@ -11,6 +11,7 @@ static void start_at(uint32_t index) {
     for (int i = 0; i < 3; i++) {
         store_relaxed(&all[i]->head, wefti_ring_pack(index, index));
         store_relaxed(&all[i]->tail, index);
+        mc_exclusive(all[i]->slot, sizeof all[i]->slot); /* whoever uses a slot is ordered after who used it before */
     }
 }
 

@@ -59,10 +59,10 @@ static void spawn_and_join(void) {
     weft_task_drop(task);
     stop_quietly();
 }
-MC_CASE(rt_spawn_join_ring, spawn_and_join, .arg = WEFT_SCHED_RING, .proves = "B33 B38 B41 W20", .bound = 2, .seconds = 4);
-MC_CASE(rt_spawn_join_deque, spawn_and_join, .arg = WEFT_SCHED_DEQUE, .proves = "W20", .bound = 2, .seconds = 4);
-MC_CASE(rt_spawn_join_fifo, spawn_and_join, .arg = WEFT_SCHED_FIFO, .proves = "K2 K37", .bound = 2, .seconds = 4);
-MC_CASE(rt_spawn_join_sim, spawn_and_join, .arg = WEFT_SCHED_SIM, .proves = "J6", .bound = 2, .seconds = 4);
+MC_CASE(rt_spawn_join_ring, spawn_and_join, .arg = WEFT_SCHED_RING, .proves = "B33 B38 B41 W20", .bound = 2, .stale_counts = true, .seconds = 4);
+MC_CASE(rt_spawn_join_deque, spawn_and_join, .arg = WEFT_SCHED_DEQUE, .proves = "W20", .bound = 2, .stale_counts = true, .seconds = 4);
+MC_CASE(rt_spawn_join_fifo, spawn_and_join, .arg = WEFT_SCHED_FIFO, .proves = "K2 K37", .bound = 2, .stale_counts = true, .seconds = 4);
+MC_CASE(rt_spawn_join_sim, spawn_and_join, .arg = WEFT_SCHED_SIM, .proves = "J6", .bound = 2, .stale_counts = true, .seconds = 4);
 
 static void spawn_and_join_two(void) {
     start((weft_sched)mc_arg(), 2);
@@ -73,9 +73,9 @@ static void spawn_and_join_two(void) {
     weft_task_drop(task);
     stop_quietly();
 }
-MC_CASE(rt_two_workers_ring, spawn_and_join_two, .arg = WEFT_SCHED_RING, .proves = "B38 B39 B40 B41", .bound = 1, .seconds = 4);
-MC_CASE(rt_two_workers_deque, spawn_and_join_two, .arg = WEFT_SCHED_DEQUE, .proves = "W11", .bound = 1, .seconds = 4);
-MC_CASE(rt_two_workers_fifo, spawn_and_join_two, .arg = WEFT_SCHED_FIFO, .proves = "K1 K3", .bound = 1, .seconds = 4);
+MC_CASE(rt_two_workers_ring, spawn_and_join_two, .arg = WEFT_SCHED_RING, .proves = "B38 B39 B40 B41", .bound = 1, .stale_counts = true, .seconds = 4);
+MC_CASE(rt_two_workers_deque, spawn_and_join_two, .arg = WEFT_SCHED_DEQUE, .proves = "W11", .bound = 1, .stale_counts = true, .seconds = 4);
+MC_CASE(rt_two_workers_fifo, spawn_and_join_two, .arg = WEFT_SCHED_FIFO, .proves = "K1 K3", .bound = 1, .stale_counts = true, .seconds = 4);
 
 /* -- A burst from outside: every task runs, with no further stimulus (B41). */
 
@@ -146,9 +146,9 @@ static void wake_from_outside(void) {
     weft_task_drop(task);
     stop_quietly();
 }
-MC_CASE(rt_wake_ring, wake_from_outside, .arg = WEFT_SCHED_RING, .proves = "B49 B50 B51 B52", .bound = 2, .seconds = 4);
-MC_CASE(rt_wake_deque, wake_from_outside, .arg = WEFT_SCHED_DEQUE, .proves = "B52", .bound = 1, .seconds = 4);
-MC_CASE(rt_wake_fifo, wake_from_outside, .arg = WEFT_SCHED_FIFO, .proves = "K4 K5 K6", .bound = 1, .seconds = 4);
+MC_CASE(rt_wake_ring, wake_from_outside, .arg = WEFT_SCHED_RING, .proves = "B49 B50 B51 B52", .bound = 2, .stale_counts = true, .seconds = 4);
+MC_CASE(rt_wake_deque, wake_from_outside, .arg = WEFT_SCHED_DEQUE, .proves = "B52", .bound = 1, .stale_counts = true, .seconds = 4);
+MC_CASE(rt_wake_fifo, wake_from_outside, .arg = WEFT_SCHED_FIFO, .proves = "K4 K5 K6", .bound = 1, .stale_counts = true, .seconds = 4);
 
 /* -- Cancel at any moment: queued, running, idle, done.  The join returns, and the drop function ran once. */
 
@@ -175,8 +175,8 @@ static void cancel_any_time(void) {
         weft_waker_drop(waker);
     stop_quietly();
 }
-MC_CASE(rt_cancel_ring, cancel_any_time, .arg = WEFT_SCHED_RING, .proves = "J31 B56", .bound = 2, .seconds = 4);
-MC_CASE(rt_cancel_fifo, cancel_any_time, .arg = WEFT_SCHED_FIFO, .proves = "J31", .bound = 1, .seconds = 4);
+MC_CASE(rt_cancel_ring, cancel_any_time, .arg = WEFT_SCHED_RING, .proves = "J31 B56", .bound = 2, .stale_counts = true, .seconds = 4);
+MC_CASE(rt_cancel_fifo, cancel_any_time, .arg = WEFT_SCHED_FIFO, .proves = "J31", .bound = 1, .stale_counts = true, .seconds = 4);
 
 /* -- A join with a deadline against the end of the task: the waiter's stack is not touched afterwards. */
 
@@ -190,7 +190,7 @@ static void join_gives_up(void) {
     stop_quietly();
     mc_assert(ran == 1);
 }
-MC_CASE(rt_join_deadline, join_gives_up, .proves = "B55", .bound = 2, .seconds = 4, .timeouts = 1);
+MC_CASE(rt_join_deadline, join_gives_up, .proves = "B55", .bound = 2, .stale_counts = true, .seconds = 4, .timeouts = 1);
 
 /* -- A task that joins another: the poll form. */
 
@@ -250,8 +250,8 @@ static void stop_against_end(void) {
     stop();
     mc_assert(load_relaxed(&runs) == 1);
 }
-MC_CASE(rt_stop_ring, stop_against_end, .arg = WEFT_SCHED_RING, .proves = "W36 W37 K38 K39 K41", .bound = 2, .seconds = 4);
-MC_CASE(rt_stop_fifo, stop_against_end, .arg = WEFT_SCHED_FIFO, .proves = "K38 K39 K41", .bound = 2, .seconds = 4);
+MC_CASE(rt_stop_ring, stop_against_end, .arg = WEFT_SCHED_RING, .proves = "W36 W37 K38 K39 K41", .bound = 2, .stale_counts = true, .seconds = 4);
+MC_CASE(rt_stop_fifo, stop_against_end, .arg = WEFT_SCHED_FIFO, .proves = "K38 K39 K41", .bound = 2, .stale_counts = true, .seconds = 4);
 
 static _Atomic int accepted;
 
@@ -272,7 +272,7 @@ static void stop_against_spawn(void) {
     mc_assert(weft_runtime_destroy(rt) == 0);
     mc_atomic_end();
 }
-MC_CASE(rt_stop_against_spawn, stop_against_spawn, .proves = "W38 K40", .bound = 2, .seconds = 4);
+MC_CASE(rt_stop_against_spawn, stop_against_spawn, .proves = "W38 K40", .bound = 2, .stale_counts = true, .seconds = 4);
 
 /* Stop at once cancels a task that waits for ever. */
 static void stop_at_once(void) {
@@ -289,8 +289,8 @@ static void stop_at_once(void) {
     mc_assert(weft_runtime_destroy(rt) == 0);
     mc_atomic_end();
 }
-MC_CASE(rt_stop_at_once_ring, stop_at_once, .arg = WEFT_SCHED_RING, .proves = "W35 W36", .bound = 1, .seconds = 4, .idle_timeouts = 8);
-MC_CASE(rt_stop_at_once_fifo, stop_at_once, .arg = WEFT_SCHED_FIFO, .proves = "W35 W36", .bound = 1, .seconds = 4, .idle_timeouts = 8);
+MC_CASE(rt_stop_at_once_ring, stop_at_once, .arg = WEFT_SCHED_RING, .proves = "W35 W36", .bound = 1, .stale_counts = true, .seconds = 4, .idle_timeouts = 8);
+MC_CASE(rt_stop_at_once_fifo, stop_at_once, .arg = WEFT_SCHED_FIFO, .proves = "W35 W36", .bound = 1, .stale_counts = true, .seconds = 4, .idle_timeouts = 8);
 
 /* -- Fork and join. */
 
@@ -328,4 +328,4 @@ static void forks(void) {
     stop_quietly();
 }
 MC_CASE(rt_fork_join, forks, .proves = "W17", .mode = MC_PCT, .max_exec = 10000);
-MC_CASE(rt_fork_join_bounded, forks, .proves = "W17", .bound = 1, .seconds = 4);
+MC_CASE(rt_fork_join_bounded, forks, .proves = "W17", .bound = 1, .stale_counts = true, .seconds = 4);

@@ -1,0 +1,44 @@
+# The few commands people type.  CMakeLists.txt does the work.
+BUILD  ?= build
+PREFIX ?= /usr/local
+JOBS   ?= $(shell nproc)
+
+all: ## build the library, the examples and the benchmarks into build/
+	@cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release $(CMAKE_FLAGS)
+	@cmake --build $(BUILD) -j$(JOBS)
+
+run: ## build and run the first example
+	@tools/deps build
+	@$(MAKE) --no-print-directory all
+	@$(BUILD)/examples/hello
+
+test: ## run every test; ends with 'N passed, N failed'
+	@tools/deps test
+	@tools/test
+
+bench: all ## run the benchmarks: make bench ARGS='spawn_join --json'
+	@$(BUILD)/weft-bench $(ARGS)
+
+model: ## model-check the lock-free protocols: make model ARGS='--bound 3'
+	@tools/deps test
+	@tools/test --build model
+	@build/model/weft-model $(ARGS)
+
+mutants: ## weaken every memory order, fence and wake in turn; the tests must notice
+	@tools/deps test
+	@tools/mutants $(ARGS)
+
+install: all ## install into PREFIX (/usr/local); DESTDIR is respected
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+format: ## format all C sources
+	@tools/deps format
+	@tools/format
+
+clean: ## remove build/
+	@rm -rf $(BUILD)
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+
+.PHONY: all run test bench model mutants install format clean help

@@ -1,0 +1,20 @@
+# Writes OUT with the commit of ROOT, marked when files differ from it; "unknown" outside a repository.
+execute_process(COMMAND git -C ${ROOT} rev-parse --short=12 HEAD
+    OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+if(failed)
+    set(commit "unknown")
+else()
+    execute_process(COMMAND git -C ${ROOT} status --porcelain --untracked-files=no
+        OUTPUT_VARIABLE changed ERROR_QUIET)
+    if(changed)
+        string(APPEND commit " with changes")
+    endif()
+endif()
+set(text "#define BENCH_COMMIT \"${commit}\"\n")
+set(old "")
+if(EXISTS ${OUT})
+    file(READ ${OUT} old)
+endif()
+if(NOT old STREQUAL text)
+    file(WRITE ${OUT} "${text}")
+endif()

@@ -1,0 +1,37 @@
+/* registry.c - every workload.  A new one is a file in workloads/ and two lines here. */
+#include <string.h>
+
+#include "bench.h"
+
+extern const struct bench_workload bench_floor_workload, bench_spawn_join, bench_spawn_join_poll, bench_fib, bench_wake,
+    bench_idle_memory, bench_yield, bench_wake_pingpong, bench_steal, bench_idle_cpu, bench_parallel_for, bench_inject;
+
+const struct bench_workload *const bench_workloads[] = {
+    &bench_floor_workload,
+    &bench_spawn_join,
+    &bench_spawn_join_poll,
+    &bench_fib,
+    &bench_wake,
+    &bench_idle_memory,
+    &bench_yield,
+    &bench_wake_pingpong,
+    &bench_steal,
+    &bench_idle_cpu,
+    &bench_parallel_for,
+    &bench_inject,
+    NULL,
+};
+
+const struct bench_workload *bench_find(const char *name, int *figure) {
+    *figure = -1;
+    for (size_t i = 0; bench_workloads[i]; i++)
+        if (strcmp(bench_workloads[i]->name, name) == 0)
+            return bench_workloads[i];
+    for (size_t i = 0; bench_workloads[i]; i++)
+        for (int f = 0; f < BENCH_FIGURES && bench_workloads[i]->figures[f].name; f++)
+            if (strcmp(bench_workloads[i]->figures[f].name, name) == 0) {
+                *figure = f;
+                return bench_workloads[i];
+            }
+    return NULL;
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+)
+
+func spawnJoin(quick bool) bool {
+	n := 1000000
+	if quick {
+		n = 100000
+	}
+	var wg sync.WaitGroup
+	start := time.Now()
+	for g := 0; g < n/group; g++ {
+		wg.Add(group)
+		for i := 0; i < group; i++ {
+			go func() { wg.Done() }()
+		}
+		wg.Wait()
+	}
+	report("spawn_join", since(start, n), "ns/task")
+	return true // Wait returned for every group, so every task ran once
+}
+
+func fib(n int) int {
+	if n < 2 {
+		return n
+	}
+	c := make(chan int, 1)
+	go func() { c <- fib(n - 1) }()
+	b := fib(n - 2)
+	return <-c + b
+}
+
+func forkJoin() bool {
+	start := time.Now()
+	value := fib(fibN)
+	report("fib", since(start, fibForks), "ns/fork")
+	return value == fibValue
+}
+
+func yield(quick bool) bool {
+	n := 10000000
+	if quick {
+		n = 1000000
+	}
+	var yields [2]int
+	var wg sync.WaitGroup
+	wg.Add(2)
+	start := time.Now()
+	for k := range yields {
+		mine := &yields[k]
+		go func() {
+			for ; *mine < n/2; *mine++ {
+				runtime.Gosched()
+			}
+			wg.Done()
+		}()
+	}
+	wg.Wait()
+	report("yield", since(start, n), "ns/yield")
+	return yields[0]+yields[1] == n
+}
+
+func rss() float64 {
+	text, _ := os.ReadFile("/proc/self/smaps_rollup")
+	for _, line := range strings.Split(string(text), "\n") {
+		var kb float64
+		if n, _ := fmt.Sscanf(line, "Rss: %f kB", &kb); n == 1 {
+			return kb * 1024
+		}
+	}
+	return 0
+}
+
+func parked(n int, name string) bool {
+	runtime.GC()
+	debug.FreeOSMemory()
+	before := rss()
+	release := make(chan bool)
+	var started, ended sync.WaitGroup
+	started.Add(n)
+	ended.Add(n)
+	for i := 0; i < n; i++ {
+		go func() { started.Done(); <-release; ended.Done() }()
+	}
+	started.Wait()
+	time.Sleep(50 * time.Millisecond)
+	report(name, (rss()-before)/float64(n), "bytes")
+	close(release)
+	ended.Wait()
+	return before > 0
+}

@@ -1,0 +1,132 @@
+//! Tokio: `workers` is None for the single-threaded scheduler.
+use crate::{report, report_wake, since, GROUP, WAKES};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Runtime};
+
+async fn spawn_join(quick: bool) -> bool {
+    let n = if quick { 100_000 } else { 1_000_000 };
+    let mut handles = Vec::with_capacity(GROUP);
+    let start = Instant::now();
+    for _ in 0..n / GROUP {
+        for _ in 0..GROUP {
+            handles.push(tokio::spawn(async {}));
+        }
+        for h in handles.drain(..) {
+            h.await.unwrap();
+        }
+    }
+    report("spawn_join", since(start, n as f64), "ns/task");
+    true
+}
+
+fn fib(n: u32) -> Pin<Box<dyn Future<Output = u64> + Send>> {
+    Box::pin(async move {
+        if n < 2 {
+            return n as u64;
+        }
+        let a = tokio::spawn(fib(n - 1));
+        let b = fib(n - 2).await;
+        a.await.unwrap() + b
+    })
+}
+
+// fib(30), not 35: a fork costs many times a weft fork, and does not depend on n.
+async fn fork_join() -> bool {
+    let start = Instant::now();
+    let value = tokio::spawn(fib(30)).await.unwrap();
+    report("fib", since(start, 1346268.0), "ns/fork");
+    value == 832040
+}
+
+async fn yielding(quick: bool) -> bool {
+    let n: usize = if quick { 1_000_000 } else { 10_000_000 };
+    let start = Instant::now();
+    let make = || {
+        tokio::spawn(async move {
+            for _ in 0..n / 2 {
+                tokio::task::yield_now().await
+            }
+        })
+    };
+    let (a, b) = (make(), make());
+    a.await.unwrap();
+    b.await.unwrap();
+    report("yield", since(start, n as f64), "ns/yield");
+    true
+}
+
+fn wake(rt: &Runtime, quick: bool) -> bool {
+    let n = if quick { 300 } else { WAKES };
+    let handle = rt.handle().clone();
+    let latency = Arc::new(Mutex::new(Vec::with_capacity(n)));
+    let (shared, (stop, stopped)) = (latency.clone(), tokio::sync::oneshot::channel::<()>());
+    let outside = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        for _ in 0..n {
+            std::thread::sleep(Duration::from_millis(1));
+            let (l, start) = (shared.clone(), Instant::now());
+            handle.spawn(async move {
+                let us = start.elapsed().as_nanos() as f64 / 1e3;
+                l.lock().unwrap().push(us);
+            });
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        stop.send(()).unwrap();
+    });
+    rt.block_on(stopped).unwrap(); // with the single-threaded scheduler this thread is the worker
+    outside.join().unwrap();
+    let us = latency.lock().unwrap().clone();
+    report_wake(us, n)
+}
+
+fn rss() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
+    let line = text.lines().find(|l| l.starts_with("Rss:")).unwrap_or("Rss: 0 kB");
+    line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() * 1024.0
+}
+
+// One size a process: what an earlier one freed would not be seen.
+async fn idle_memory(n: usize, name: &'static str) -> bool {
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let parked = Arc::new(AtomicUsize::new(0));
+    let before = rss();
+    for _ in 0..n {
+        let (g, p) = (gate.clone(), parked.clone());
+        tokio::spawn(async move {
+            p.fetch_add(1, Ordering::SeqCst);
+            let _permit = g.acquire().await;
+            p.fetch_sub(1, Ordering::SeqCst);
+        });
+    }
+    while parked.load(Ordering::SeqCst) < n {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    report(name, (rss() - before) / n as f64, "bytes");
+    gate.add_permits(n);
+    while parked.load(Ordering::SeqCst) > 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    before > 0.0
+}
+
+pub fn run(workload: &str, workers: Option<usize>, quick: bool) -> Option<bool> {
+    let rt = match workers {
+        None => Builder::new_current_thread().enable_time().build().unwrap(),
+        Some(w) => Builder::new_multi_thread().worker_threads(w).enable_time().build().unwrap(),
+    };
+    // The body is a task itself, so that it runs on a worker.
+    match workload {
+        "spawn_join" => Some(rt.block_on(async { tokio::spawn(spawn_join(quick)).await.unwrap() })),
+        "fib" => Some(rt.block_on(fork_join())),
+        "yield" if workers.unwrap_or(1) == 1 => Some(rt.block_on(yielding(quick))),
+        "wake" => Some(wake(&rt, quick)),
+        "idle_memory_100k" => Some(rt.block_on(idle_memory(100_000, "idle_memory_100k"))),
+        "idle_memory_1m" => Some(rt.block_on(idle_memory(1_000_000, "idle_memory_1m"))),
+        _ => None,
+    }
+}

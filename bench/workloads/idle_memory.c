@@ -1,0 +1,109 @@
+/* idle_memory.c - resident bytes a parked poll task, at 100 k and 1 M tasks.
+ *
+ * Each task does what a real waiter does: it puts itself into the wait list of the thing it waits for, with
+ * the node of the list and its waker in its inline state, and returns WEFT_PENDING.  Then all are woken, and
+ * must end.
+ */
+#include <stdatomic.h>
+
+#include "../harness/bench.h"
+
+enum { SIZES = 2, BATCH = 1000 };
+
+struct gate;
+
+struct waiter {
+    struct gate *gate;
+    struct waiter *next;
+    weft_waker waker;
+};
+
+struct gate {
+    _Atomic(struct waiter *) list; /* pushed by waiters, emptied by the one that opens */
+    _Atomic bool open;
+    _Atomic uint64_t parked, passed;
+    uint64_t sizes[SIZES]; /* ascending */
+    unsigned looked;       /* how many of the sizes are done */
+    uint64_t spawned, failed;
+    double before, after[SIZES];
+};
+
+static weft_poll wait_at_gate(weft_task *self, void *state) {
+    struct waiter *w = state;
+    struct gate *gate = w->gate;
+    if (atomic_load_explicit(&gate->open, memory_order_acquire)) {
+        atomic_fetch_add_explicit(&gate->passed, 1, memory_order_relaxed);
+        return WEFT_READY;
+    }
+    if (w->waker.target) /* called without reason: still in the list */
+        return WEFT_PENDING;
+    w->waker = weft_waker_of(self);
+    w->next = atomic_load_explicit(&gate->list, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&gate->list, &w->next, w, memory_order_release, memory_order_relaxed))
+        ;
+    atomic_fetch_add_explicit(&gate->parked, 1, memory_order_relaxed);
+    return WEFT_PENDING;
+}
+
+/* A waiter may end, and its state go, as soon as it has been woken: read first. */
+static void open_gate(struct gate *gate) {
+    atomic_store_explicit(&gate->open, true, memory_order_release);
+    struct waiter *w = atomic_exchange_explicit(&gate->list, NULL, memory_order_acquire);
+    while (w) {
+        struct waiter *next = w->next;
+        weft_waker_wake(w->waker);
+        w = next;
+    }
+}
+
+/* Park the next tasks until `count` are.  True when they are. */
+static bool park(struct gate *gate, uint64_t count) {
+    struct waiter waiter = {.gate = gate};
+    weft_spec spec = WEFT_SPEC_INIT;
+    spec.poll = wait_at_gate;
+    spec.state = &waiter;
+    spec.state_size = sizeof waiter;
+    for (unsigned i = 0; i < BATCH && gate->spawned < count; i++) {
+        gate->failed += weft_spawn(NULL, &spec, NULL) != 0;
+        gate->spawned++;
+    }
+    return atomic_load_explicit(&gate->parked, memory_order_relaxed) >= count;
+}
+
+/* The first task: park some, look, park more, look, open the gate, wait until all have passed.  The sizes
+ * share one process, the larger on top of the smaller: memory that an earlier one had freed would not be
+ * seen. */
+static weft_poll keeper(weft_task *self, void *state) {
+    struct gate *gate = state;
+    if (gate->spawned == 0)
+        gate->before = bench_rss();
+    for (; gate->looked < SIZES; gate->looked++) {
+        if (!park(gate, gate->sizes[gate->looked]) && gate->failed == 0)
+            return WEFT_YIELD;
+        gate->after[gate->looked] = bench_rss();
+    }
+    if (!atomic_load_explicit(&gate->open, memory_order_relaxed))
+        open_gate(gate);
+    if (atomic_load_explicit(&gate->passed, memory_order_relaxed) + gate->failed < gate->spawned)
+        return WEFT_YIELD;
+    return weft_done(self, 0, NULL);
+}
+
+static void idle_memory(struct bench_run *run) {
+    struct gate gate = {.sizes = {100000, run->quick ? 200000 : 1000000}};
+    uint64_t all = gate.sizes[SIZES - 1];
+    bench_in_task(run, keeper, &gate, all + 1);
+    bench_check(run, gate.passed == all && gate.failed == 0, "%llu of %llu tasks passed",
+                (unsigned long long)gate.passed, (unsigned long long)all);
+    bench_check(run, gate.before > 0 && gate.after[0] > gate.before, "the resident size is not known");
+    for (int i = 0; i < SIZES; i++)
+        run->value[i] = (gate.after[i] - gate.before) / (double)gate.sizes[i];
+}
+
+const struct bench_workload bench_idle_memory = {
+    .name = "idle_memory",
+    .about = "tasks parked on a waker: resident bytes a task, at 100 k and at 1 M",
+    .kinds = BENCH_POLL,
+    .figures = {{"idle_memory_100k", "bytes", NULL}, {"idle_memory_1m", "bytes", NULL}},
+    .run = idle_memory,
+};

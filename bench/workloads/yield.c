@@ -1,0 +1,63 @@
+/* yield.c - two tasks on one worker yield to each other: ns a yield. */
+#include "../harness/bench.h"
+
+struct pair;
+
+struct yielder {
+    struct pair *pair;
+    uint64_t left; /* yields to do */
+};
+
+/* Plain fields: everything here runs on the one worker. */
+struct pair {
+    struct yielder yielder[2];
+    const struct yielder *last; /* who ran before */
+    uint64_t repeats;           /* how often that was the same one */
+    int64_t start, end;
+    unsigned ended, failed;
+};
+
+static weft_poll yielding(weft_task *self, void *state) {
+    struct yielder *y = state;
+    struct pair *pair = y->pair;
+    pair->repeats += pair->last == y;
+    pair->last = y;
+    if (y->left-- > 0)
+        return WEFT_YIELD;
+    if (++pair->ended == 2)
+        pair->end = bench_now();
+    return weft_done(self, 0, NULL);
+}
+
+/* Both are spawned by one task, so that they start together. */
+static weft_poll starter(weft_task *self, void *state) {
+    struct pair *pair = state;
+    for (int i = 0; i < 2; i++)
+        pair->failed += weft_go(NULL, yielding, &pair->yielder[i], NULL) != 0;
+    pair->start = bench_now();
+    return weft_done(self, 0, NULL);
+}
+
+static void yield(struct bench_run *run) {
+    uint64_t count = run->quick ? 1000000 : 10000000;
+    struct pair pair = {0};
+    for (int i = 0; i < 2; i++)
+        pair.yielder[i] = (struct yielder){&pair, count / 2};
+    bench_in_task(run, starter, &pair, 3);
+    bench_check(run, pair.failed == 0 && pair.ended == 2, "%u of 2 tasks ended", pair.ended);
+    /* A yield lets the others go first: one that comes straight back would be measured for nothing.  sim
+     * draws who is next, so half of its turns repeat. */
+    bench_check(run, run->sched == WEFT_SCHED_SIM || pair.repeats < count / 100,
+                "the two did not take turns: %llu of %llu yields came straight back", (unsigned long long)pair.repeats,
+                (unsigned long long)count);
+    run->value[0] = (double)(pair.end - pair.start) / (double)count;
+}
+
+const struct bench_workload bench_yield = {
+    .name = "yield",
+    .about = "two tasks on one worker yield to each other, 10 M times: ns/yield",
+    .kinds = BENCH_POLL,
+    .figures = {{"yield", "ns/yield", "floor_switch"}},
+    .skip = bench_skip_not_alone,
+    .run = yield,
+};

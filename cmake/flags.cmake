@@ -1,0 +1,33 @@
+# Compiler flags.  weft_build: how the library itself is compiled.  weft_dev: what our own targets add.
+
+# Hardening that costs nothing measurable; ELF executables and libraries without writable tables.
+add_library(weft_build INTERFACE)
+target_compile_options(weft_build INTERFACE
+  -fno-plt -fno-semantic-interposition -fno-strict-overflow)
+if(NOT WEFT_SANITIZE)
+  include(CheckCCompilerFlag)
+  check_c_compiler_flag(-fstack-clash-protection WEFT_HAVE_STACK_CLASH)
+  target_compile_options(weft_build INTERFACE
+    -fstack-protector-strong $<$<BOOL:${WEFT_HAVE_STACK_CLASH}>:-fstack-clash-protection>
+    $<$<CONFIG:Release>:-U_FORTIFY_SOURCE> $<$<CONFIG:Release>:-D_FORTIFY_SOURCE=2>)
+endif()
+target_compile_definitions(weft_build INTERFACE $<$<CONFIG:Debug>:WEFTI_DEBUG=1>)
+
+add_library(weft_dev INTERFACE)
+if(WEFT_DEV)
+  target_compile_options(weft_dev INTERFACE -Wall -Wextra -Wundef -Wshadow -Wstrict-prototypes -Werror)
+endif()
+
+# __FILE__ without the place where the tree happens to be.
+add_compile_options(-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
+
+# Sanitizers apply to everything in the tree.
+if(WEFT_SANITIZE STREQUAL "address")
+  set(sanitize -fsanitize=address,undefined -fno-sanitize-recover=all)
+elseif(WEFT_SANITIZE STREQUAL "thread")
+  set(sanitize -fsanitize=thread)
+elseif(WEFT_SANITIZE)
+  message(FATAL_ERROR "WEFT_SANITIZE is '${WEFT_SANITIZE}', expected address or thread")
+endif()
+add_compile_options(${sanitize} $<$<BOOL:${WEFT_SANITIZE}>:-fno-omit-frame-pointer>)
+add_link_options(${sanitize})

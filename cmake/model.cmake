@@ -1,0 +1,29 @@
+# weft-model: the library's own sources and the tests of test/model, compiled so that every memory access calls
+# the checker (test/model/mc), which stands in for ThreadSanitizer's runtime and for src/plat/linux*.c.
+if(NOT CMAKE_C_COMPILER_ID STREQUAL "Clang")
+  message(FATAL_ERROR "the model build needs clang: cmake -DCMAKE_C_COMPILER=clang-19")
+endif()
+
+file(GLOB model_tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/test/model/*.c)
+file(GLOB model_checker CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/test/model/mc/*.c ${PROJECT_SOURCE_DIR}/test/model/mc/*.S)
+list(FILTER weft_sources EXCLUDE REGEX "src/plat/linux[^/]*\\.[cS]$")
+
+add_library(model_checked OBJECT ${weft_sources} ${model_tests})
+target_compile_options(model_checked PRIVATE -O1 -g -fsanitize=thread -fno-omit-frame-pointer)
+# Small capacities: every wrap-around and overflow happens within a few steps.
+target_compile_definitions(model_checked PRIVATE WEFTI_MODEL=1 WEFTI_RING_CAP=4u WEFTI_DEQUE_CAP=4u WEFTI_BATCH_CAP=2u
+  WEFTI_SLAB_MAGAZINE=4u WEFTI_SLAB_CHUNK=4096 WEFTI_LOCK_SPIN=1 WEFTI_SPIN_MAX=2u WEFTI_SPIN_TIGHT=1u WEFTI_JOB_SPIN=1u)
+
+add_library(model_checker OBJECT ${model_checker})
+target_compile_options(model_checker PRIVATE -O2 -g -fno-omit-frame-pointer)
+target_compile_definitions(model_checker PRIVATE WEFTI_MODEL=1)
+
+foreach(target model_checked model_checker)
+  target_include_directories(${target} PRIVATE
+    ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/test/model)
+  target_link_libraries(${target} PRIVATE weft_dev Threads::Threads)
+endforeach()
+
+add_executable(weft-model $<TARGET_OBJECTS:model_checked> $<TARGET_OBJECTS:model_checker>)
+target_link_libraries(weft-model PRIVATE Threads::Threads)
+set_target_properties(weft-model PROPERTIES LINKER_LANGUAGE C)

@@ -1,0 +1,18 @@
+# The test programs: one a folder of test/, each linked with the harness and the static library, whose internal
+# functions (wefti_) they may call.
+add_library(weft_harness STATIC test/harness/harness.c)
+target_include_directories(weft_harness PUBLIC ${PROJECT_SOURCE_DIR}/test/harness)
+target_link_libraries(weft_harness PUBLIC Threads::Threads PRIVATE weft_dev)
+
+foreach(kind unit api fault stress)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/test/${kind}/*.c)
+  if(sources)
+    add_executable(weft-${kind} ${sources})
+    target_include_directories(weft-${kind} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    target_compile_definitions(weft-${kind} PRIVATE $<$<CONFIG:Debug>:WEFTI_DEBUG=1>)
+    target_link_libraries(weft-${kind} PRIVATE weft_harness weft_static weft_dev)
+  endif()
+endforeach()
+
+add_executable(weft-harness test/harness/selftest.c)
+target_link_libraries(weft-harness PRIVATE weft_harness weft_dev)

@@ -1,0 +1,86 @@
+/* deque.c - the deque scheduler: newest first on its own worker, oldest half for the others. */
+#include "fixture.h"
+
+#define ON_DEQUE .sched = "deque"
+
+static struct {
+    pthread_mutex_t lock;
+    int who[8192];
+    unsigned count;
+} log_ = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static weft_poll note(weft_task *self, void *state) {
+    pthread_mutex_lock(&log_.lock);
+    log_.who[log_.count++] = (int)(intptr_t)state;
+    pthread_mutex_unlock(&log_.lock);
+    return weft_done(self, 0, NULL);
+}
+
+static weft_poll spawn_ten(weft_task *self, void *state) {
+    (void)state;
+    for (intptr_t i = 0; i < 10; i++)
+        REQUIRE_EQ(weft_go(NULL, note, (void *)i, NULL), 0);
+    return weft_done(self, 0, NULL);
+}
+
+API_TEST(deque_newest_first, "W9 W12", ON_DEQUE, .workers = {1}) {
+    weft_runtime *rt = fixture_begin_patient();
+    REQUIRE_EQ(weft_go(rt, spawn_ten, NULL, NULL), 0);
+    fixture_end(rt);
+    CHECK_EQ(log_.count, 10);
+    for (int i = 0; i < 10; i++)
+        CHECK_EQ(log_.who[i], 9 - i);
+}
+
+/* From outside: the global queue in order, one to run and 16 more for the deque at a time. */
+API_TEST(deque_batches_of_seventeen, "W9 W13 W14", ON_DEQUE, .workers = {1}) {
+    struct blocker blocker = {0};
+    weft_runtime *rt = fixture_begin_patient();
+    REQUIRE_EQ(weft_go(rt, fixture_block, &blocker, NULL), 0);
+    REQUIRE_EVENTUALLY(blocker.entered);
+    uint64_t fetches = fixture_stats(rt).global_fetches;
+    for (intptr_t i = 0; i < 20; i++)
+        REQUIRE_EQ(weft_go(rt, note, (void *)i, NULL), 0);
+    blocker.release = true;
+    REQUIRE_EVENTUALLY(weft_stats_live(rt) == 0);
+    /* 0, then 16 to 1 newest first; then 17 and the last two. */
+    CHECK_EQ(fixture_stats(rt).global_fetches, fetches + 2);
+    CHECK_EQ(log_.who[0], 0);
+    for (int i = 1; i <= 16; i++)
+        CHECK_EQ(log_.who[i], 17 - i);
+    CHECK_EQ(log_.who[17], 17);
+    CHECK_EQ(log_.count, 20);
+    fixture_end(rt);
+}
+
+static weft_poll spawn_thousands(weft_task *self, void *state) {
+    (void)state;
+    for (intptr_t i = 0; i < 5000; i++)
+        REQUIRE_EQ(weft_go(NULL, note, (void *)i, NULL), 0);
+    return weft_done(self, 0, NULL);
+}
+
+/* Far more than a deque holds, while others steal: each runs once. */
+API_TEST(deque_overflow_beside_thieves, "W17 W18", ON_DEQUE, .workers = {1, 2, 4}) {
+    static unsigned char seen[5000];
+    weft_runtime *rt = fixture_begin(NULL);
+    REQUIRE_EQ(weft_go(rt, spawn_thousands, NULL, NULL), 0);
+    fixture_end(rt);
+    CHECK_EQ(log_.count, 5000);
+    for (unsigned i = 0; i < log_.count; i++)
+        REQUIRE_EQ(seen[log_.who[i]]++, 0);
+}
+
+/* A worker that finds nothing spins, yields, and then sleeps: with work every now and then it is found soon again. */
+API_TEST(deque_sleeps_after_search, "W19", ON_DEQUE, .workers = {2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    for (intptr_t i = 0; i < 20; i++) {
+        REQUIRE_EVENTUALLY(weft_stats_parked(rt) == 2);
+        weft_stats before = fixture_stats(rt);
+        REQUIRE_EQ(weft_go(rt, note, (void *)i, NULL), 0);
+        REQUIRE_EVENTUALLY(fixture_stats(rt).completed == (uint64_t)i + 1);
+        REQUIRE_EVENTUALLY(weft_stats_parked(rt) == 2 && fixture_stats(rt).parks > before.parks);
+        CHECK_GT(fixture_stats(rt).searches, before.searches); /* it looked around before it slept */
+    }
+    fixture_end(rt);
+}

@@ -1,0 +1,155 @@
+/* steal.c - work spreads over the workers, unless it must not. */
+#include "fixture.h"
+
+#include <stdio.h>
+
+enum { TASKS = 400 };
+
+static struct {
+    atomic_uint by_thread[8]; /* tasks run by each worker */
+    atomic_uint ran;
+    pthread_t thread[8];
+    pthread_mutex_t lock;
+    unsigned threads;
+} seen = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void note_thread(void) {
+    pthread_mutex_lock(&seen.lock);
+    unsigned i = 0;
+    while (i < seen.threads && !pthread_equal(seen.thread[i], pthread_self()))
+        i++;
+    REQUIRE_LT(i, 8);
+    if (i == seen.threads)
+        seen.thread[seen.threads++] = pthread_self();
+    pthread_mutex_unlock(&seen.lock);
+    atomic_fetch_add(&seen.by_thread[i], 1);
+    atomic_fetch_add(&seen.ran, 1);
+}
+
+static weft_poll work(weft_task *self, void *state) {
+    (void)state;
+    for (int64_t until = harness_clock() + 100000; harness_clock() < until;)
+        continue; /* 100 us */
+    note_thread();
+    return weft_done(self, 0, NULL);
+}
+
+/* One task makes all the others, on its own worker. */
+static weft_poll produce(weft_task *self, void *state) {
+    (void)state;
+    for (int i = 0; i < TASKS; i++)
+        REQUIRE_EQ(weft_go(NULL, work, NULL, NULL), 0);
+    return weft_done(self, 0, NULL);
+}
+
+API_TEST(steal_spreads_skewed_load, "B1 W15", .sched = "ring deque fifo", .workers = {2, 4}) {
+    weft_runtime *rt = fixture_begin(NULL);
+    REQUIRE_EQ(weft_go(rt, produce, NULL, NULL), 0);
+    REQUIRE_EVENTUALLY(seen.ran == TASKS);
+    weft_stats stats = fixture_stats(rt);
+    CHECK_EQ(seen.threads, weft_runtime_workers(rt)); /* everybody took part */
+    if (!fixture_on("fifo")) {
+        CHECK_GE(stats.steals, 1);
+        CHECK_GE(stats.stolen, stats.steals);
+    }
+    for (unsigned i = 0; i < seen.threads; i++) {
+        printf("worker thread %u ran %u\n", i, seen.by_thread[i]);
+        CHECK_GE(seen.by_thread[i], 1);
+    }
+    fixture_end(rt);
+}
+
+/* no_steal: what a worker has, it keeps. */
+API_TEST(steal_forbidden, "B57", .sched = "ring deque", .workers = {2, 4}) {
+    weft_config config = WEFT_CONFIG_INIT;
+    config.no_steal = true;
+    config.park_timeout_ns = -1;
+    weft_runtime *rt = fixture_begin(&config);
+    REQUIRE_EQ(weft_go(rt, produce, NULL, NULL), 0);
+    REQUIRE_EVENTUALLY(seen.ran == TASKS);
+    CHECK_EQ(fixture_stats(rt).steals, 0);
+    CHECK_EQ(fixture_stats(rt).stolen, 0);
+    if (fixture_stats(rt).overflows == 0)
+        CHECK_EQ(seen.threads, 1);
+    fixture_end(rt);
+}
+
+/* Tasks behind a worker that is stuck in one poll are taken by the others: from its ring, and from its slot. */
+struct stuck {
+    struct blocker blocker;
+    unsigned count;
+    atomic_uint ran;
+};
+
+static weft_poll spawn_and_block(weft_task *self, void *state) {
+    struct stuck *stuck = state;
+    for (unsigned i = 0; i < stuck->count; i++)
+        REQUIRE_EQ(weft_go(NULL, fixture_count, &stuck->ran, NULL), 0);
+    return fixture_block(self, &stuck->blocker);
+}
+
+API_TEST(steal_from_stuck_worker, "B1", .sched = "ring fifo", .workers = {2, 4}) {
+    weft_runtime *rt = fixture_begin(NULL);
+    for (unsigned count = 1; count <= 40; count += 13) {
+        struct stuck stuck = {.count = count};
+        weft_task *task = fixture_go(rt, spawn_and_block, &stuck);
+        REQUIRE_EVENTUALLY(stuck.ran == count); /* while the spawner is inside its poll */
+        CHECK(!weft_task_is_done(task));
+        stuck.blocker.release = true;
+        fixture_finish(task);
+    }
+    fixture_end(rt);
+}
+
+/* On the deque the newest task is its owner's; all others are public at once. */
+API_TEST(steal_from_stuck_worker_deque, "W16", .sched = "deque", .workers = {2, 4}) {
+    weft_runtime *rt = fixture_begin(NULL);
+    for (unsigned count = 2; count <= 40; count += 13) {
+        struct stuck stuck = {.count = count};
+        weft_task *task = fixture_go(rt, spawn_and_block, &stuck);
+        REQUIRE_EVENTUALLY(stuck.ran >= count - 1);
+        stuck.blocker.release = true;
+        fixture_finish(task);
+        REQUIRE_EVENTUALLY(stuck.ran == count);
+    }
+    fixture_end(rt);
+}
+
+/* A task never runs on two workers at once, however often it is woken and by whom. */
+static struct {
+    atomic_uint inside[8];
+    weft_waker waker[8];
+    pthread_mutex_t lock;
+    atomic_bool end;
+    atomic_uint polls;
+} alone = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static weft_poll be_alone(weft_task *self, void *state) {
+    uintptr_t me = (uintptr_t)state;
+    REQUIRE_EQ(atomic_fetch_add(&alone.inside[me], 1), 0);
+    bool end = atomic_load(&alone.end);
+    atomic_fetch_add(&alone.polls, 1);
+    pthread_mutex_lock(&alone.lock);
+    if (!alone.waker[me].target)
+        alone.waker[me] = weft_waker_of(self);
+    weft_waker other[3];
+    for (int i = 0; i < 3; i++)
+        other[i] = weft_waker_clone(alone.waker[(me + (unsigned)i) % 8]); /* itself and two others */
+    pthread_mutex_unlock(&alone.lock);
+    for (int i = 0; i < 3; i++)
+        weft_waker_wake(other[i]);
+    REQUIRE_EQ(atomic_fetch_sub(&alone.inside[me], 1), 1);
+    return end ? weft_done(self, 0, NULL) : me % 2 ? WEFT_YIELD : WEFT_PENDING;
+}
+
+API_TEST(steal_never_two_at_once, "B15 B48", .workers = {2, 4}) {
+    weft_runtime *rt = fixture_begin(NULL);
+    for (uintptr_t i = 0; i < 8; i++)
+        REQUIRE_EQ(weft_go(rt, be_alone, (void *)i, NULL), 0);
+    REQUIRE_EVENTUALLY(alone.polls > (harness_is_slow() ? 2000 : 50000));
+    alone.end = true;
+    REQUIRE_EVENTUALLY(weft_stats_live(rt) == 0);
+    for (int i = 0; i < 8; i++)
+        weft_waker_drop(alone.waker[i]);
+    fixture_end(rt);
+}

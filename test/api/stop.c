@@ -1,0 +1,291 @@
+/* stop.c - stopping a runtime: what still runs, what is refused, what is cancelled, how long it takes. */
+#include "fixture.h"
+
+#include <stdio.h>
+
+static atomic_uint ran;
+
+/* -- Graceful -------------------------------------------------------------------------------------------------- */
+
+/* Everything that was accepted is run, also what was still queued. */
+API_TEST(stop_drains_queue, "W37", .workers = {1, 2, 4}) {
+    weft_runtime *rt = fixture_begin_patient();
+    for (int i = 0; i < 5000; i++)
+        REQUIRE_EQ(weft_go(rt, fixture_count, &ran, NULL), 0);
+    CHECK_EQ(weft_runtime_stop(rt, WEFT_NEVER), 0);
+    CHECK_EQ(ran, 5000);
+    CHECK_EQ(weft_runtime_stop(rt, WEFT_NEVER), 0); /* again: harmless */
+    CHECK_EQ(weft_runtime_stop(rt, WEFT_NOW), 0);
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
+}
+
+API_TEST(stop_refuses_from_outside, "W38", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_task *task = (weft_task *)(void *)&ran;
+    CHECK_EQ(weft_runtime_stop(rt, WEFT_NEVER), 0);
+    CHECK_EQ(weft_go(rt, fixture_count, &ran, &task), -ESHUTDOWN);
+    CHECK_EQ(task, &ran);
+    CHECK_EQ(weft_stats_live(rt), 0);
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
+    CHECK_EQ(ran, 0);
+}
+
+struct stopping {
+    weft_runtime *rt;
+    struct gate gate;
+    atomic_bool stopped;
+    int result;
+};
+
+static weft_poll spawn_when_open(weft_task *self, void *state) {
+    struct stopping *s = state;
+    if (!gate_pass(&s->gate, self))
+        return WEFT_PENDING;
+    for (int i = 0; i < 10; i++) /* tasks of the runtime may still start others */
+        REQUIRE_EQ(weft_go(NULL, fixture_count, &ran, NULL), 0);
+    return weft_done(self, 0, NULL);
+}
+
+static void stop_or_refuse(unsigned index, void *arg) {
+    struct stopping *s = arg;
+    if (index == 0) {
+        s->result = weft_runtime_stop(s->rt, WEFT_NEVER);
+        s->stopped = true;
+        return;
+    }
+    int error; /* refused as soon as the stop has begun, although it has not ended */
+    while ((error = weft_go(s->rt, fixture_count, &ran, NULL)) == 0)
+        harness_nap();
+    CHECK_EQ(error, -ESHUTDOWN);
+    CHECK(!s->stopped);
+    CHECK_EQ(weft_runtime_stop(s->rt, WEFT_NOW), -EBUSY); /* somebody is stopping it already */
+    gate_open(&s->gate);
+}
+
+/* A graceful stop waits for tasks that wait, and for what they start. */
+API_TEST(stop_waits, "W36 W37 W38", .workers = {1, 2, 4}) {
+    static struct stopping s = {.gate = GATE_INIT};
+    s.rt = fixture_begin_patient();
+    REQUIRE_EQ(weft_go(s.rt, spawn_when_open, &s, NULL), 0);
+    REQUIRE_EVENTUALLY(gate_waiting(&s.gate) == 1);
+    harness_threads(2, stop_or_refuse, &s);
+    CHECK_EQ(s.result, 0);
+    weft_stats stats = fixture_stats(s.rt);
+    CHECK_EQ(stats.spawned, stats.completed);
+    CHECK_EQ(stats.cancelled, 0);
+    CHECK_EQ(ran, stats.completed - 1);
+    CHECK_EQ(weft_runtime_destroy(s.rt), 0);
+}
+
+/* -- Immediate, and after a deadline ---------------------------------------------------------------------------- */
+
+/* Waiting tasks are woken by it, so that they end: idle ones as well as those that never stop yielding. */
+API_TEST(stop_cancels, "W35 W36", .workers = {1, 2, 4}) {
+    static struct gate gate = GATE_INIT;
+    for (int soon = 0; soon < 2; soon++) {
+        weft_runtime *rt = fixture_begin_patient();
+        weft_task *task[60];
+        for (int i = 0; i < 60; i++)
+            task[i] = fixture_go(rt, i % 2 ? fixture_wait_gate : fixture_yield_for_ever, &gate);
+        REQUIRE_EVENTUALLY(gate_waiting(&gate) == 30);
+        int64_t before = harness_clock();
+        CHECK_EQ(weft_runtime_stop(rt, soon ? weft_after(20000000) : WEFT_NOW), -ECANCELED);
+        int64_t took = harness_clock() - before;
+        if (soon)
+            CHECK_GE(took, 20000000); /* until then they had time */
+        CHECK_LT(took, INT64_C(1500000000));
+        for (int i = 0; i < 60; i++) {
+            weft_result result = {1, NULL};
+            CHECK_EQ(weft_join(task[i], &result, WEFT_NOW), 0);
+            CHECK_EQ(result.status, -ECANCELED);
+            weft_task_drop(task[i]);
+        }
+        CHECK_EQ(fixture_stats(rt).cancelled, 60);
+        gate_abandon(&gate);
+        CHECK_EQ(weft_runtime_destroy(rt), 0);
+    }
+}
+
+/* What is queued behind a running task when the runtime is stopped at once is never entered. */
+enum { QUEUED = 1000 };
+
+static struct {
+    weft_runtime *rt;
+    struct blocker blocker;
+    weft_task *task[QUEUED];
+} queued;
+
+static void stop_or_release(unsigned index, void *arg) {
+    (void)arg;
+    if (index == 0) {
+        CHECK_EQ(weft_runtime_stop(queued.rt, WEFT_NOW), -ECANCELED);
+        return;
+    }
+    for (int i = 0; i < QUEUED; i++)
+        REQUIRE_EVENTUALLY(weft_task_is_cancelled(queued.task[i]));
+    queued.blocker.release = true;
+}
+
+API_TEST(stop_enters_nothing_queued, "J31 K40", .workers = {1}) {
+    queued.rt = fixture_begin_patient();
+    REQUIRE_EQ(weft_go(queued.rt, fixture_block, &queued.blocker, NULL), 0);
+    REQUIRE_EVENTUALLY(queued.blocker.entered);
+    for (int i = 0; i < QUEUED; i++)
+        queued.task[i] = fixture_go(queued.rt, fixture_count, &ran);
+    harness_threads(2, stop_or_release, NULL);
+    CHECK_EQ(ran, 0);
+    CHECK_EQ(fixture_stats(queued.rt).cancelled, QUEUED);
+    for (int i = 0; i < QUEUED; i++)
+        weft_task_drop(queued.task[i]);
+    CHECK_EQ(weft_runtime_destroy(queued.rt), 0);
+}
+
+/* A running poll finishes first. */
+static weft_poll finish_slowly(weft_task *self, void *state) {
+    struct blocker *b = state;
+    atomic_store(&b->entered, true);
+    for (int i = 0; i < 400; i++)
+        harness_nap();
+    atomic_store(&b->release, true);
+    return weft_done(self, 0, NULL);
+}
+
+API_TEST(stop_lets_polls_finish, "K41", .workers = {1, 2}) {
+    struct blocker blocker = {0};
+    weft_runtime *rt = fixture_begin_patient();
+    weft_task *task = fixture_go(rt, finish_slowly, &blocker);
+    REQUIRE_EVENTUALLY(blocker.entered);
+    int result = weft_runtime_stop(rt, WEFT_NOW);
+    CHECK(result == -ECANCELED || result == 0);
+    CHECK(blocker.release);
+    CHECK(weft_task_is_done(task));
+    CHECK_EQ(fixture_finish(task).status, 0);
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
+}
+
+/* Shielded work finishes before the end. */
+static weft_poll shielded_steps(weft_task *self, void *state) {
+    unsigned *steps = state;
+    if (++*steps == 1)
+        REQUIRE_EQ(weft_shield(self), 0);
+    if (*steps < 1000)
+        return WEFT_YIELD;
+    if (*steps == 1000)
+        REQUIRE_EQ(weft_unshield(self), 0);
+    return WEFT_YIELD; /* for ever, were it not cancelled */
+}
+
+API_TEST(stop_waits_for_shields, "B56", .workers = {1, 2}) {
+    unsigned steps = 0;
+    weft_runtime *rt = fixture_begin_patient();
+    weft_task *task = fixture_go(rt, shielded_steps, &steps);
+    REQUIRE_EVENTUALLY(fixture_stats(rt).polls > 0);
+    CHECK_EQ(weft_runtime_stop(rt, WEFT_NOW), -ECANCELED);
+    CHECK_GE(steps, 1000);
+    CHECK_EQ(fixture_finish(task).status, -ECANCELED);
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
+}
+
+/* -- A task that does not end ------------------------------------------------------------------------------------ */
+
+/* What `fn` writes to stderr meanwhile. */
+static char *capture(void (*fn)(void *), void *arg) {
+    static char text[8192];
+    FILE *file = tmpfile();
+    int before = dup(STDERR_FILENO);
+    REQUIRE(file && before >= 0);
+    dup2(fileno(file), STDERR_FILENO);
+    fn(arg);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
+static void stop_busy(void *rt) { CHECK_EQ(weft_runtime_stop(rt, WEFT_NOW), -EBUSY); }
+static void destroy_busy(void *rt) { CHECK_EQ(weft_runtime_destroy(rt), -EBUSY); }
+
+API_TEST(stop_names_the_stubborn, "W36", .workers = {2}, .timeout = 20) {
+    struct blocker blocker = {0};
+    weft_spec spec = WEFT_SPEC_INIT;
+    weft_runtime *rt = fixture_begin_patient();
+    spec.poll = fixture_block;
+    spec.state = &blocker;
+    spec.name = "stubborn";
+    REQUIRE_EQ(weft_spawn(rt, &spec, NULL), 0);
+    REQUIRE_EVENTUALLY(blocker.entered);
+    char *text = capture(stop_busy, rt);
+    CHECK_CONTAINS(text, "do not end");
+    CHECK_CONTAINS(text, "\"stubborn\" running");
+    CHECK_EQ(weft_go(rt, fixture_count, &ran, NULL), -ESHUTDOWN);
+    if (fixture_on("ring")) /* the same again, two seconds later */
+        CHECK_CONTAINS(capture(destroy_busy, rt), "\"stubborn\" running");
+    blocker.release = true; /* the runtime has stayed up, and a later call succeeds */
+    int result = weft_runtime_stop(rt, fixture_soon());
+    CHECK(result == 0 || result == -ECANCELED);
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
+}
+
+/* -- How long it takes --------------------------------------------------------------------------------------------- */
+
+API_TEST(stop_is_prompt, "K38 K39 K41", .workers = {1, 2, 4}) {
+    unsigned threads = harness_thread_count();
+    for (int i = 0; i < 10; i++) {
+        weft_runtime *rt = fixture_begin_patient();
+        if (i % 2)
+            REQUIRE_EVENTUALLY(weft_stats_parked(rt) == weft_runtime_workers(rt));
+        int64_t before = harness_clock();
+        CHECK_EQ(weft_runtime_stop(rt, i % 3 ? WEFT_NEVER : WEFT_NOW), 0);
+        CHECK_LT(harness_clock() - before, 200000000);
+        CHECK_EQ(harness_thread_count(), threads); /* all joined */
+        CHECK_EQ(weft_runtime_destroy(rt), 0);
+    }
+}
+
+/* -- From the wrong place -------------------------------------------------------------------------------------------- */
+
+static weft_poll stop_from_task(weft_task *self, void *state) {
+    CHECK_EQ(weft_runtime_stop(state, WEFT_NOW), -EDEADLK);
+    CHECK_EQ(weft_runtime_destroy(state), -EDEADLK);
+    return weft_done(self, 0, NULL);
+}
+
+API_TEST(stop_from_task, "", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin(NULL);
+    fixture_finish(fixture_go(rt, stop_from_task, rt));
+    fixture_end(rt);
+}
+
+API_TEST(stop_destroy_null, "") { CHECK_EQ(weft_runtime_destroy(NULL), 0); }
+
+/* Destroying without stopping cancels. */
+API_TEST(stop_destroy_cancels, "W35", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    for (int i = 0; i < 10; i++)
+        REQUIRE_EQ(weft_go(rt, fixture_yield_for_ever, NULL, NULL), 0);
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
+}
+
+/* Tasks that are being spawned while a stop cancels are refused or cancelled, never forgotten. */
+static weft_poll breed(weft_task *self, void *state) {
+    int error = weft_go(NULL, breed, state, NULL);
+    CHECK(error == 0 || error == -ESHUTDOWN);
+    atomic_fetch_add(&ran, 1);
+    return error ? weft_done(self, 0, NULL) : WEFT_YIELD;
+}
+
+API_TEST(stop_ends_breeding, "W35 W36 W38", .workers = {1, 2, 4}) {
+    for (int i = 0; i < 5; i++) {
+        weft_runtime *rt = fixture_begin_patient();
+        ran = 0;
+        for (int k = 0; k < 3; k++)
+            REQUIRE_EQ(weft_go(rt, breed, NULL, NULL), 0);
+        REQUIRE_EVENTUALLY(ran >= 100);
+        CHECK_EQ(weft_runtime_stop(rt, WEFT_NOW), -ECANCELED);
+        weft_stats stats = fixture_stats(rt);
+        CHECK_EQ(stats.spawned, stats.completed);
+        CHECK_EQ(weft_runtime_destroy(rt), 0);
+    }
+}

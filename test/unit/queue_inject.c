@@ -1,0 +1,165 @@
+/* queue_inject.c - the global queue: strict order, batches, fair shares, admission. */
+#include "harness.h"
+#include "queue/inject.h"
+
+#include <stdlib.h>
+
+static struct wefti_inject queue;
+static struct wefti_link item[2048];
+
+static intmax_t index_of(const struct wefti_link *link) { return link ? link - item : -1; }
+
+static struct wefti_chain chain_of(uint32_t from, uint32_t to) {
+    struct wefti_chain chain = {NULL, NULL, 0};
+    for (uint32_t i = from; i < to; i++)
+        wefti_chain_append(&chain, &item[i]);
+    return chain;
+}
+
+static void expect_take(uint32_t count, uint32_t from, uint32_t to) {
+    struct wefti_chain chain = wefti_inject_take(&queue, count);
+    REQUIRE_EQ(chain.count, to - from);
+    if (chain.count)
+        REQUIRE_EQ(chain.last->next, NULL);
+    for (uint32_t i = from; i < to; i++)
+        REQUIRE_EQ(index_of(wefti_chain_take(&chain)), i);
+    REQUIRE_EQ(wefti_chain_take(&chain), NULL);
+}
+
+TEST(inject_fifo, "B24 W13") {
+    expect_take(1, 0, 0);
+    for (uint32_t i = 0; i < 100; i++)
+        wefti_inject_push_one(&queue, &item[i]);
+    CHECK_EQ(wefti_inject_length(&queue), 100);
+    for (uint32_t i = 0; i < 100; i++)
+        expect_take(1, i, i + 1);
+    CHECK_EQ(wefti_inject_length(&queue), 0);
+    wefti_inject_push_one(&queue, &item[7]); /* it can be used again after it ran empty */
+    expect_take(9, 7, 8);
+}
+
+/* An overflow arrives as one chain and stays in order. */
+TEST(inject_chains, "B9 B24 W13") {
+    wefti_inject_push_one(&queue, &item[0]);
+    wefti_inject_push(&queue, chain_of(1, 129));
+    wefti_inject_push_one(&queue, &item[129]);
+    CHECK_EQ(wefti_inject_length(&queue), 130);
+    expect_take(64, 0, 64);
+    expect_take(64, 64, 128);
+    expect_take(64, 128, 130);
+    expect_take(64, 0, 0);
+}
+
+/* batch = min(length / workers, 64), at least 4, never more than there are */
+TEST(inject_share, "B25") {
+    static const struct {
+        uint32_t length, workers, share;
+    } row[] = {
+        {1000, 4, 64}, {40, 4, 10}, {8, 4, 4},   {3, 4, 3},     {0, 4, 0},       {1, 1, 1},
+        {4, 1024, 4},  {5, 1, 5},   {64, 1, 64}, {65, 1, 64},   {65536, 1, 64},  {255, 4, 63},
+        {256, 4, 64},  {16, 4, 4},  {20, 4, 5},  {4096, 64, 64}, {4095, 64, 63},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        CHECK_EQ(wefti_inject_share(row[i].length, row[i].workers), row[i].share);
+}
+
+/* Who comes first leaves work for the others. */
+TEST(inject_fair_share, "B26") {
+    wefti_inject_push(&queue, chain_of(0, 100));
+    uint32_t from = 0;
+    for (uint32_t worker = 0; worker < 4; worker++) {
+        uint32_t share = wefti_inject_share(wefti_inject_length(&queue), 4);
+        CHECK_GE(share, 4);
+        CHECK_LE(share, 25);
+        expect_take(share, from, from + share);
+        from += share;
+    }
+    CHECK_GT(wefti_inject_length(&queue), 0);
+}
+
+TEST(inject_admit_capacity, "B57") {
+    for (uint32_t i = 0; i < 8; i++)
+        CHECK_EQ(wefti_inject_admit(&queue, &item[i], 8), 0);
+    CHECK_EQ(wefti_inject_admit(&queue, &item[8], 8), -EAGAIN);
+    CHECK_EQ(wefti_inject_length(&queue), 8);
+    CHECK_EQ(load_relaxed(&queue.admitted), 8);
+    wefti_inject_push_one(&queue, &item[8]); /* wakes and overflow are never refused */
+    CHECK_EQ(wefti_inject_admit(&queue, &item[9], 8), -EAGAIN);
+    expect_take(2, 0, 2);
+    CHECK_EQ(wefti_inject_admit(&queue, &item[9], 8), 0);
+    CHECK_EQ(load_relaxed(&queue.admitted), 9);
+    expect_take(100, 2, 10);
+}
+
+TEST(inject_closed, "W38") {
+    CHECK_EQ(wefti_inject_admit(&queue, &item[0], 8), 0);
+    wefti_inject_close(&queue);
+    CHECK_EQ(wefti_inject_admit(&queue, &item[1], 8), -ESHUTDOWN);
+    wefti_inject_push_one(&queue, &item[1]); /* wakes of accepted tasks still come in */
+    CHECK_EQ(load_relaxed(&queue.admitted), 1);
+    expect_take(9, 0, 2);
+}
+
+/* -- All at once ------------------------------------------------------------------------------------------ */
+
+#define PRODUCERS 2
+#define CONSUMERS 2
+
+struct numbered {
+    struct wefti_link link; /* first */
+    unsigned producer, number;
+};
+
+struct crowd {
+    struct wefti_inject queue;
+    struct numbered *item[PRODUCERS];
+    unsigned each;
+    _Atomic unsigned taken;
+    unsigned last[CONSUMERS][PRODUCERS];
+    _Atomic unsigned char *seen[PRODUCERS];
+};
+
+static void crowd_member(unsigned me, void *arg) {
+    struct crowd *crowd = arg;
+    uint64_t random = harness_seed() + me;
+    if (me < PRODUCERS) {
+        for (unsigned next = 0; next < crowd->each;) {
+            struct wefti_chain chain = {NULL, NULL, 0};
+            for (uint64_t left = 1 + harness_random(&random) % 5; left && next < crowd->each; left--)
+                wefti_chain_append(&chain, &crowd->item[me][next++].link);
+            wefti_inject_push(&crowd->queue, chain);
+        }
+        return;
+    }
+    unsigned *last = crowd->last[me - PRODUCERS];
+    while (load_relaxed(&crowd->taken) < PRODUCERS * crowd->each) {
+        struct wefti_chain chain = wefti_inject_take(&crowd->queue, 1 + (uint32_t)(harness_random(&random) % 9));
+        add_relaxed(&crowd->taken, chain.count);
+        for (struct wefti_link *link; (link = wefti_chain_take(&chain));) {
+            struct numbered *found = (struct numbered *)(void *)link;
+            REQUIRE_GT(found->number, last[found->producer]); /* FIFO: what one consumer sees of a producer ascends */
+            last[found->producer] = found->number;
+            REQUIRE_EQ(add_relaxed(&crowd->seen[found->producer][found->number - 1], 1), 0);
+        }
+    }
+}
+
+TEST(inject_many_threads, "B24 W13") {
+    static struct crowd crowd;
+    crowd.each = harness_is_slow() ? 20000 : 300000;
+    for (unsigned p = 0; p < PRODUCERS; p++) {
+        crowd.item[p] = calloc(crowd.each, sizeof *crowd.item[p]);
+        crowd.seen[p] = calloc(crowd.each, 1);
+        REQUIRE(crowd.item[p] && crowd.seen[p]);
+        for (unsigned i = 0; i < crowd.each; i++)
+            crowd.item[p][i] = (struct numbered){.producer = p, .number = i + 1};
+    }
+    harness_threads(PRODUCERS + CONSUMERS, crowd_member, &crowd);
+    CHECK_EQ(wefti_inject_length(&crowd.queue), 0);
+    for (unsigned p = 0; p < PRODUCERS; p++) {
+        for (unsigned i = 0; i < crowd.each; i++)
+            REQUIRE_EQ(load_relaxed(&crowd.seen[p][i]), 1);
+        free(crowd.item[p]);
+        free((void *)crowd.seen[p]);
+    }
+}
