@@ -17,7 +17,7 @@
  *         the thief has read it by then.
  * Why not growing.  Replacing the buffer under thieves is where the published deques broke.  A full deque gives its
  *         older half to the global queue, and nothing is lost.
- * Checked by.  test/model/deque.c, test/unit/queue/deque.c
+ * Checked by.  test/model/deque.c, test/unit/queue_deque.c
  */
 #ifndef WEFTI_QUEUE_DEQUE_H
 #define WEFTI_QUEUE_DEQUE_H

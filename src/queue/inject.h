@@ -5,7 +5,7 @@
  * Claim.  FIFO; every item comes out once; a length above 0 that was published before a fence is seen after the
  *         partner fence (sched/idle.c).
  * Why a lock.  One acquisition moves a whole batch; everything that is hot stays in the workers' own queues.
- * Checked by.  test/model/inject.c, test/unit/queue/inject.c
+ * Checked by.  test/model/queues.c, test/unit/queue_inject.c
  */
 #ifndef WEFTI_QUEUE_INJECT_H
 #define WEFTI_QUEUE_INJECT_H

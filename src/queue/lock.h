@@ -7,7 +7,7 @@
  * Claim.  Mutual exclusion; no sleeper stays when the lock is free.
  * Why.    L2 and U1 act on one word.  If U1 comes first, L2 takes the lock.  If L2 comes first, U1 sees 2 and wakes;
  *         L3 does not sleep unless the word is still 2.  Who was woken takes it as 2, for others that may sleep.
- * Checked by.  test/model/lock.c
+ * Checked by.  test/model/queues.c
  */
 #ifndef WEFTI_QUEUE_LOCK_H
 #define WEFTI_QUEUE_LOCK_H

@@ -7,7 +7,7 @@
  *         states, so an empty answer means empty: an algorithm with a tail pointer has a window there in which
  *         a producer that was stopped hides everything behind it.
  * Why not A-B-A.  Only whole stacks are removed: a top that looks unchanged has the same items below.
- * Checked by.  test/model/mpsc.c
+ * Checked by.  test/model/queues.c
  */
 #ifndef WEFTI_QUEUE_MPSC_H
 #define WEFTI_QUEUE_MPSC_H

@@ -17,7 +17,7 @@
  *         head: the copy is over before the slot is filled again.  T1 acquires tail: the slots it covers are filled.
  *         T1 acquires head before tail, O1 releases it: the tail is never older than the head.
  * Not covered.  Fairness between thieves: one of them wins, the others go elsewhere (B14).
- * Checked by.  test/model/ring.c, test/unit/queue/ring.c
+ * Checked by.  test/model/ring.c, test/unit/queue_ring.c
  */
 #ifndef WEFTI_QUEUE_RING_H
 #define WEFTI_QUEUE_RING_H

@@ -194,7 +194,9 @@ int weft_run(const weft_config *given, weft_poll_fn poll, void *state, weft_resu
         error = weft_join(task, &ended, WEFT_NEVER);
         weft_task_drop(task);
     }
-    weft_runtime_stop(rt, error ? WEFT_NOW : WEFT_NEVER);
+    /* Told to wait for ever, a stop cancels only what `sim` found to be deadlocked. */
+    if (weft_runtime_stop(rt, error ? WEFT_NOW : WEFT_NEVER) == -ECANCELED && !error)
+        error = -EDEADLK;
     weft_runtime_destroy(rt);
     if (!error && result)
         *result = ended;

@@ -135,28 +135,26 @@ bool wefti_sim_idle(struct wefti_worker *w, int64_t until) {
         return true;
     }
     wefti_lock_take(&sim->lock);
-    bool dead = is_deadlock(rt);
-    if (dead) {
-        for (struct wefti_sim_joiner *joiner = sim->joiners; joiner; joiner = joiner->next) {
-            /* Cannot fail: only we complete tasks, and who waits for ever does not unregister. */
-            if (joiner->task)
-                wefti_word_join_unregister(&joiner->task->word);
-            joiner->dead = true;
-        }
+    bool found = false;
+    if (is_deadlock(rt)) {
+        /* A task that has ended has woken its joiner, who is on his way out of the list: no deadlock for him.  The others
+         * cannot have ended meanwhile, since only we complete tasks, and who waits for ever does not unregister himself. */
+        for (struct wefti_sim_joiner *joiner = sim->joiners; joiner; joiner = joiner->next)
+            if (!joiner->dead && (!joiner->task || wefti_word_join_unregister(&joiner->task->word)))
+                joiner->dead = found = true;
         sim->dead = sim->worker_joins != 0;
+        found |= sim->dead;
     }
     wefti_lock_give(&sim->lock);
-    if (!dead)
+    if (!found)
         return false;
     static const char text[] = "weft: deadlock: nothing can ever run again; these tasks wait:\n";
     wefti_write(2, text, sizeof text - 1);
     weft_dump(rt, 2);
     wefti_lock_take(&sim->lock);
-    for (struct wefti_sim_joiner *joiner = sim->joiners, *following; joiner; joiner = following) {
-        following = joiner->next; /* its stack may go as soon as it is woken and we have left the lock */
+    for (struct wefti_sim_joiner *joiner = sim->joiners; joiner; joiner = joiner->next)
         if (joiner->dead)
-            wefti_park_wake(joiner->park);
-    }
+            wefti_park_wake(joiner->park); /* it leaves the list under the lock: it is there until we let go */
     wefti_lock_give(&sim->lock);
     return sim->dead;
 }

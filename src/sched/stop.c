@@ -10,7 +10,7 @@
  *                  S3 nothing left? done               E3 stopping, and nothing left? wake the stopper
  *                  S4 sleep
  *         One fence comes first, so S3 sees E1 or E3 sees S1.
- * Checked by.  test/model/stop.c
+ * Checked by.  test/model/runtime.c (rt_stop_*)
  */
 #include "sched/sched.h"
 

@@ -20,7 +20,7 @@
  * Claim.  A wake is never lost and never queues a task twice.
  * Why.    W2 and R2 are read-modify-writes of one word: if W2 comes first R2 captures it; if R2 comes first W2 finds IDLE.
  *         W2 is made even when NOTIFIED is set already: its release is what makes W1 visible to the next poll.
- * Checked by.  test/model/word.c, test/unit/task/word.c
+ * Checked by.  test/model/word.c, test/unit/task_word.c
  */
 #ifndef WEFTI_TASK_WORD_H
 #define WEFTI_TASK_WORD_H
