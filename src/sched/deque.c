@@ -64,7 +64,9 @@ static struct weft_task *next(struct wefti_worker *w) {
         w->global_left = w->global_interval;
         if ((task = fetch(w)))
             return task;
-        void *oldest; /* ... nor the older tasks of this deque (B46) */
+    }
+    if (WEFTI_UNLIKELY(w->tick_left == 1)) { /* ... nor the older tasks of this deque: one of them each tick (B46) */
+        void *oldest;
         uint32_t count;
         wefti_deque_take_oldest(&w->deque, 1, &oldest, &count);
         if (count)
