@@ -46,7 +46,7 @@ typedef struct weft_result {
 } weft_result;
 
 /* What to spawn.  With state_size > 0 that many bytes are copied from `state` into the task (all zero when
- * `state` is NULL); with state_size 0 the pointer itself is passed to the poll. */
+ * `state` is NULL), aligned for any type; with state_size 0 the pointer itself is passed to the poll. */
 typedef struct weft_spec {
     size_t size;               /* sizeof(weft_spec): set by WEFT_SPEC_INIT */
     weft_poll_fn poll;         /* required */
@@ -58,7 +58,7 @@ typedef struct weft_spec {
 } weft_spec;
 
 #define WEFT_SPEC_INIT {sizeof(weft_spec), 0, 0, 0, 0, 0}
-#define WEFT_STATE_MAX 384 /* the whole task object is at most 512 bytes */
+#define WEFT_STATE_MAX 448 /* the whole task object is at most 512 bytes */
 
 /* Start a task.  rt NULL means the runtime that is executing the caller.  When `handle` is not NULL it
  * receives a join handle that must be dropped with weft_task_drop; without one the task is detached, and

@@ -19,9 +19,9 @@ static int env_number(const char *name, uint64_t *value) {
         return 0;
     uint64_t number = 0;
     for (; *text; text++) {
-        if (*text < '0' || *text > '9' || number > (UINT64_MAX - 9) / 10)
+        if (*text < '0' || *text > '9' || __builtin_mul_overflow(number, 10, &number) ||
+            __builtin_add_overflow(number, (uint64_t)(*text - '0'), &number))
             return -EINVAL;
-        number = number * 10 + (uint64_t)(*text - '0');
     }
     *value = number;
     return 0;

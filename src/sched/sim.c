@@ -135,15 +135,15 @@ bool wefti_sim_idle(struct wefti_worker *w, int64_t until) {
         return true;
     }
     wefti_lock_take(&sim->lock);
-    bool found = false;
-    if (is_deadlock(rt)) {
+    bool deadlock = is_deadlock(rt), found = false;
+    if (deadlock && sim->worker_joins) {
+        found = sim->dead = true; /* tasks that help while they wait: they are told, and may go on */
+    } else if (deadlock) {
         /* A task that has ended has woken its joiner, who is on his way out of the list: no deadlock for him.  The others
          * cannot have ended meanwhile, since only we complete tasks, and who waits for ever does not unregister himself. */
         for (struct wefti_sim_joiner *joiner = sim->joiners; joiner; joiner = joiner->next)
             if (!joiner->dead && (!joiner->task || wefti_word_join_unregister(&joiner->task->word)))
                 joiner->dead = found = true;
-        sim->dead = sim->worker_joins != 0;
-        found |= sim->dead;
     }
     wefti_lock_give(&sim->lock);
     if (!found)

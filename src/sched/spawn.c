@@ -10,13 +10,16 @@ INLINE void fill(struct weft_task *task, const weft_spec *spec, bool handle) {
     task->name = spec->name ? spec->name : "task";
     task->poll = spec->poll;
     task->drop = spec->drop;
-    task->outside = spec->state_size == 0;
-    if (task->outside)
-        *(const void **)(void *)task->state = spec->state;
-    else if (spec->state)
-        memcpy(task->state, spec->state, spec->state_size);
-    else
-        memset(task->state, 0, spec->state_size);
+    if (spec->state_size == 0) {
+        task->state_at = 0;
+        task->pointer = (void *)(uintptr_t)spec->state;
+    } else {
+        task->state_at = spec->state_size <= sizeof(void *) ? WEFTI_STATE_SMALL : WEFTI_STATE_LARGE;
+        if (spec->state)
+            memcpy(wefti_task_state(task), spec->state, spec->state_size);
+        else
+            memset(wefti_task_state(task), 0, spec->state_size);
+    }
     wefti_word_spawn(&task->word, handle);
 }
 
@@ -66,8 +69,7 @@ INLINE int start(struct weft_runtime *rt, struct wefti_worker *w, const weft_spe
     } else if (!rt) {
         return -EINVAL;
     }
-    size_t inline_size = spec->state_size ? spec->state_size : sizeof(void *);
-    struct weft_task *task = wefti_slab_take(&rt->slab, inside ? &w->cache : NULL, inline_size);
+    struct weft_task *task = wefti_slab_take(&rt->slab, inside ? &w->cache : NULL, spec->state_size);
     if (!task)
         return -ENOMEM;
     fill(task, spec, handle != NULL);

@@ -114,7 +114,9 @@ static void stop_searching(struct wefti_worker *w) {
         wefti_notify_if_worth(w, w->sched->waiting(w));
 }
 
-/* Look beyond the worker's own queue (W19: spin, then yield, then give up).  *ran_job: a job was found, and is done. */
+/* Look beyond the worker's own queue (W19: spin, then yield, then give up).  *ran_job: a job was found, and is done.
+ * While all others sleep there is nothing to steal, and who brings work from outside will wake us: one pass.  (A thread
+ * that has yielded is also slow to get its core back when it is woken, which doubled the latency of such wakes.) */
 static struct weft_task *search(struct wefti_worker *w, bool *ran_job) {
     wefti_count(&w->counters.searches, 1);
     if (!w->searching && !(w->searching = wefti_idle_try_search(&w->rt->idle)))
@@ -130,6 +132,8 @@ static struct weft_task *search(struct wefti_worker *w, bool *ran_job) {
             *ran_job = true;
             return NULL;
         }
+        if (wefti_idle_parked(&w->rt->idle) + 1 >= w->rt->workers) /* a hint */
+            break;
         if (spin < WEFTI_SPIN_TIGHT)
             wefti_relax();
         else

@@ -94,7 +94,7 @@ static inline void wefti_magazine_give(struct wefti_magazine *magazine, struct w
 static inline struct weft_task *wefti_slab_take(struct wefti_slab *slab, struct wefti_slab_cache *cache, size_t state_size) {
     unsigned size_class = 0;
     struct wefti_link *slot;
-    while (WEFTI_UNLIKELY(wefti_slab_size[size_class] < offsetof(struct weft_task, state) + state_size))
+    while (WEFTI_UNLIKELY(wefti_slab_size[size_class] < wefti_task_size(state_size)))
         size_class++;
     if (WEFTI_LIKELY(cache != NULL)) {
         struct wefti_magazine *loaded = &cache->classes[size_class].loaded;

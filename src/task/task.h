@@ -29,16 +29,25 @@ struct weft_task {
     void (*drop)(void *state);
     int status;         /* the result */
     uint8_t size_class; /* slab.h */
-    uint8_t outside;    /* state is the caller's pointer, kept in the inline state */
+    uint8_t state_at;   /* where the inline state begins; 0: `pointer` is the caller's state */
     uint16_t unused;
-    unsigned char state[]; /* inline state, aligned to 8 */
+    void *pointer; /* ... or up to 8 bytes of inline state */
+    /* Inline state of more than 8 bytes begins at the next line: aligned for any type. */
 };
 
-_Static_assert(offsetof(struct weft_task, state) == 56, "one cache line with a pointer of state");
-_Static_assert(offsetof(struct weft_task, state) + WEFT_STATE_MAX <= 512, "B2: at most 512 bytes");
+#define WEFTI_STATE_SMALL offsetof(struct weft_task, pointer)
+#define WEFTI_STATE_LARGE sizeof(struct weft_task)
+
+_Static_assert(sizeof(struct weft_task) == 64, "one cache line with a pointer of state");
+_Static_assert(WEFTI_STATE_LARGE + WEFT_STATE_MAX <= 512, "B2: at most 512 bytes");
 
 static inline void *wefti_task_state(struct weft_task *task) {
-    return task->outside ? *(void **)(void *)task->state : task->state;
+    return task->state_at ? (char *)task + task->state_at : task->pointer;
+}
+
+/* The size of a task with that much inline state. */
+static inline size_t wefti_task_size(size_t state_size) {
+    return state_size <= sizeof(void *) ? sizeof(struct weft_task) : WEFTI_STATE_LARGE + state_size;
 }
 
 static inline struct weft_task *wefti_task_of(struct wefti_link *link) {

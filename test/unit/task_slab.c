@@ -21,8 +21,8 @@ static struct weft_task *take(struct wefti_slab_cache *from, size_t state_size) 
 }
 
 TEST(slab_task_size, "B2") {
-    CHECK_EQ(offsetof(struct weft_task, state) + sizeof(void *), 64); /* the smallest: one cache line */
-    CHECK_LE(offsetof(struct weft_task, state) + WEFT_STATE_MAX, 512);
+    CHECK_EQ(sizeof(struct weft_task), 64); /* the smallest: one cache line */
+    CHECK_LE(wefti_task_size(WEFT_STATE_MAX), 512);
     CHECK_EQ(wefti_slab_size[WEFTI_SLAB_CLASSES - 1], 512);
 }
 
@@ -32,14 +32,15 @@ TEST(slab_classes, "B2") {
     for (size_t size = 0; size <= WEFT_STATE_MAX; size++) {
         struct weft_task *task = take(size % 2 ? &cache : NULL, size);
         size_t slot = wefti_slab_size[task->size_class];
-        REQUIRE_GE(slot, offsetof(struct weft_task, state) + size);
+        REQUIRE_GE(slot, wefti_task_size(size));
         REQUIRE_LE(slot, 512);
         if (task->size_class)
-            REQUIRE_LT(wefti_slab_size[task->size_class - 1], offsetof(struct weft_task, state) + size);
+            REQUIRE_LT(wefti_slab_size[task->size_class - 1], wefti_task_size(size));
         REQUIRE_EQ((uintptr_t)task % 64, 0);
-        REQUIRE_EQ((uintptr_t)task->state % 8, 0);
+        task->state_at = size <= 8 ? WEFTI_STATE_SMALL : WEFTI_STATE_LARGE;
+        REQUIRE_EQ((uintptr_t)wefti_task_state(task) % (size <= 8 ? 8 : 16), 0);
         REQUIRE_EQ(wefti_task_rt(task), slab.rt); /* found through its chunk */
-        memset(task->state, 255, size);
+        memset(wefti_task_state(task), 255, size);
         wefti_slab_give(&slab, size % 2 ? &cache : NULL, task);
     }
     wefti_slab_fini(&slab);
@@ -170,7 +171,7 @@ static _Atomic unsigned leaving;
 
 static void look(struct weft_task *task, void *arg) {
     (void)arg;
-    CHECK_EQ(task->state[0], 'a');
+    CHECK_EQ(task->status, 'a');
     if (wefti_word_unref(&task->word, 0))
         wefti_slab_give(&slab, NULL, task);
 }
@@ -196,7 +197,7 @@ static void churn(unsigned index, void *arg) {
             *at = NULL;
         } else {
             *at = take(mine, 1 + harness_random(&random) % WEFT_STATE_MAX);
-            (*at)->state[0] = 'a';
+            (*at)->status = 'a';
             wefti_word_spawn(&(*at)->word, false);
         }
     }
