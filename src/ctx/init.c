@@ -1,0 +1,43 @@
+/* init.c - the first frame of a new context: what wefti_ctx_switch will restore, then the trampoline. */
+#include "ctx/ctx.h"
+
+#include <stdint.h>
+#include <string.h>
+
+/* In switch.S: calls the entry, whose address it finds in a saved register, with `pass`. */
+void wefti_ctx_trampoline(void);
+
+void wefti_ctx_init(struct wefti_ctx *ctx, void *base, size_t size, void (*entry)(void *pass)) {
+    uintptr_t top = ((uintptr_t)base + size) & ~(uintptr_t)15;
+#if defined(__x86_64__)
+    /* From the stack pointer up: control words, r15 r14 r13 r12 rbx rbp, return address; then one word of padding, so that
+     * the trampoline begins with rsp = 16n + 8, as a function does. */
+    uint64_t frame[9] = {0};
+    uint32_t mxcsr;
+    uint16_t x87;
+    __asm__("stmxcsr %0" : "=m"(mxcsr));
+    __asm__("fnstcw %0" : "=m"(x87));
+    frame[0] = (uint64_t)x87 << 32 | (mxcsr & ~UINT32_C(0x3f)); /* the maker's modes, no pending exceptions */
+    frame[4] = (uint64_t)(uintptr_t)entry;                      /* r12 */
+    frame[7] = (uint64_t)(uintptr_t)wefti_ctx_trampoline;
+#elif defined(__aarch64__)
+    /* d8-d15, x19-x28, x29, x30, FPCR, padding. */
+    uint64_t frame[22] = {0}, fpcr;
+    __asm__("mrs %0, fpcr" : "=r"(fpcr));
+    frame[8] = (uint64_t)(uintptr_t)entry;                 /* x19 */
+    frame[19] = (uint64_t)(uintptr_t)wefti_ctx_trampoline; /* x30 */
+    frame[20] = fpcr;
+#elif defined(__riscv) && __riscv_xlen == 64
+    /* ra, s0-s11, fs0-fs11, rounding mode. */
+    uint64_t frame[26] = {0}, frm;
+    __asm__("frrm %0" : "=r"(frm));
+    frame[0] = (uint64_t)(uintptr_t)wefti_ctx_trampoline; /* ra */
+    frame[2] = (uint64_t)(uintptr_t)entry;                /* s1 */
+    frame[25] = frm;
+#else
+#error "weft needs a context switch for this processor: src/ctx/switch.S"
+#endif
+    top -= sizeof frame;
+    memcpy((void *)top, frame, sizeof frame);
+    ctx->sp = (void *)top;
+}
