@@ -56,28 +56,30 @@ WEFT_API WEFT_MUST_USE int weft_runtime_create(const weft_config *config, weft_r
  * its poll cannot be stopped).  Call from a plain thread, not from a task.  Calling it again is harmless.
  * Returns 0 when every task finished by itself; -ECANCELED when some had to be cancelled, and all have
  * ended; -EBUSY when some still run 2 s after they were cancelled (they are named on stderr; the
- * runtime stays up, and a later call may succeed); -EDEADLK when called from a worker. */
+ * runtime stays up, and a later call may succeed) or when another thread is stopping it now; -EDEADLK when called from
+ * one of its own workers. */
 WEFT_API int weft_runtime_stop(weft_runtime *rt, weft_deadline until);
 
-/* Stop at once if still running, join every worker, free everything.  Handles of its tasks that are still
- * held must have been dropped before.  `rt` may be NULL.
- * Returns 0; -EBUSY or -EDEADLK as weft_runtime_stop, and then the runtime still exists. */
+/* Stop at once if still running, join every worker, free everything.  Handles and wakers of its tasks must be dropped: other
+ * threads that are about to have 2 s for it.  `rt` may be NULL.
+ * Returns 0; -EBUSY when some are still held (said on stderr), or as weft_runtime_stop; -EDEADLK as weft_runtime_stop.
+ * On failure the runtime still exists, and a later call may succeed. */
 WEFT_API int weft_runtime_destroy(weft_runtime *rt);
 
 /* Create a runtime (with threads of its own, never driven), run `poll` with `state` as its first task, wait for it, let
  * the rest finish, destroy.
  * `state` stays the caller's and outlives the run.  `result` may be NULL.
  * Returns 0, the task's own negative status, or what weft_runtime_create returned; -EDEADLK when `sim`
- * found that nothing can ever run again. */
+ * found that nothing can ever run again; -EBUSY when tasks or references would not go away at the end. */
 WEFT_API int weft_run(const weft_config *config, weft_poll_fn poll, void *state, weft_result *result);
 
 /* Run worker 0 of a `driven` runtime on the calling thread: poll tasks until none is ready for it, or
  * `max_polls` (0 = no limit) have been polled.  Never blocks.  One thread at a time; not from a task.
- * Returns the number of tasks polled; -EINVAL (not driven); -EDEADLK (called from a worker or re-entered). */
+ * Returns the number of tasks polled; -EINVAL (not driven); -EDEADLK (called from one of its own tasks). */
 WEFT_API int weft_drive(weft_runtime *rt, unsigned max_polls);
 
 /* As weft_drive, but sleeps while there is nothing to do, until something was polled or `until`.
- * Returns as weft_drive; 0 means that `until` passed. */
+ * Returns as weft_drive; 0 means that `until` passed; -ESHUTDOWN (it has been stopped). */
 WEFT_API int weft_drive_wait(weft_runtime *rt, unsigned max_polls, weft_deadline until);
 
 /* The runtime whose worker is executing the caller, or NULL on any other thread. */

@@ -17,7 +17,7 @@ typedef struct weft_stats {
     uint64_t lifo_hits;   /* polls of a task from the LIFO slot */
     uint64_t steals;      /* successful steals */
     uint64_t stolen;      /* tasks that came with them */
-    uint64_t searches;    /* times a worker went looking beyond its own queue */
+    uint64_t searches;    /* times a worker found nothing of its own and wanted to look further */
     uint64_t parks;       /* times a worker went to sleep */
     uint64_t wakes;       /* sleeping workers that this worker woke */
     uint64_t overflows;   /* times a full local queue moved half to the global one */
@@ -26,7 +26,7 @@ typedef struct weft_stats {
     uint64_t jobs_stolen; /* forked jobs taken from another worker */
 } weft_stats;
 
-/* Counters of one worker, or the sum over all workers and all outside threads for worker -1.
+/* Counters of one worker; for worker -1 the sum over all workers, with the tasks that came from outside in `spawned`.
  * Returns 0; -EINVAL (no such worker, size too small to be any version). */
 WEFT_API int weft_stats_read(const weft_runtime *rt, int worker, weft_stats *out);
 

@@ -17,7 +17,7 @@ void weft_fork(weft_job *job, weft_job_fn fn, void *arg) {
         store_relaxed(wefti_job_state(job), WEFTI_JOB_DONE);
         return;
     }
-    if (WEFTI_UNLIKELY(load_relaxed(&w->jobs.want))) /* a hint */
+    if (w->shared && !wefti_deque_has_public(&w->jobs))
         wefti_jobs_publish(w);
 }
 
@@ -47,7 +47,7 @@ void weft_join_job(weft_job *job) {
         wait_done(w, job);                                                      /* which acquires */
         return;
     }
-    weft_job *newest = wefti_deque_pop(&w->jobs);
+    weft_job *newest = wefti_deque_pop(&w->jobs, WEFTI_DEQUE_CAP);
     if (WEFTI_LIKELY(newest == job)) {
         job->fn(job->arg);
         return;

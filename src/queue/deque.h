@@ -5,7 +5,6 @@
  *         older half of the public part with one compare-and-swap.  The owner moves `split` to publish or take back.
  * Words.  shared = {tag, split, top}: 32 + 16 + 16 bits, counts modulo 2^16.  tag counts the owner's moves.
  * Who.    bottom, split_own: owner only.  shared: compare-and-swap by owner and thieves.  slots: written by the owner.
- *         want: set by a thief that found nothing public, cleared by the owner.
  * Race.   thief: T1 read shared, slots      owner: O1 take back: split -= k       O3 publish: split += k
  *                T2 swap: top += k                  O2 pop, push over the slots
  * Claim.  Every pushed item comes out exactly once.
@@ -37,7 +36,6 @@ struct wefti_deque {
     _Alignas(64) uint16_t bottom;
     uint16_t split_own;         /* equals the split in `shared` */
     uint16_t top_seen;          /* a top that was read before: never ahead of the real one */
-    _Atomic uint32_t want;
     _Atomic(void *) slot[WEFTI_DEQUE_CAP];
 };
 
@@ -76,15 +74,16 @@ static inline bool wefti_deque_push(struct wefti_deque *deque, void *item) {
     return true;
 }
 
-/* Owner.  Take back half of the public part, at least one item; false when there is none. */
-static inline bool wefti_deque_take_back(struct wefti_deque *deque) {
+/* Owner.  Take back up to half of the public part, at least one item, at most `most`; false when there is none. */
+static inline bool wefti_deque_take_back(struct wefti_deque *deque, uint32_t most) {
     uint64_t shared = load_relaxed(&deque->shared); /* only compared; the items are our own stores */
     for (;;) {
         uint16_t split = wefti_deque_split_of(shared), top = wefti_deque_top_of(shared);
         uint16_t count = (uint16_t)(split - top);
         if (count == 0)
             return false;
-        uint16_t lower = (uint16_t)(split - (count + 1) / 2);
+        uint32_t back = (count + 1u) / 2;
+        uint16_t lower = (uint16_t)(split - (back < most ? back : most));
         if (cas_relaxed(&deque->shared, &shared, wefti_deque_pack(wefti_deque_tag_of(shared) + 1, lower, top))) {
             deque->split_own = lower; /* O1; relaxed: nothing is handed over, only taken out of reach */
             return true;
@@ -92,9 +91,9 @@ static inline bool wefti_deque_take_back(struct wefti_deque *deque) {
     }
 }
 
-/* Owner.  The newest item, or NULL. */
-static inline void *wefti_deque_pop(struct wefti_deque *deque) {
-    if (WEFTI_UNLIKELY(deque->bottom == deque->split_own) && !wefti_deque_take_back(deque))
+/* Owner.  The newest item, or NULL.  When the private part is empty, at most `most` items become private. */
+static inline void *wefti_deque_pop(struct wefti_deque *deque, uint32_t most) {
+    if (WEFTI_UNLIKELY(deque->bottom == deque->split_own) && !wefti_deque_take_back(deque, most))
         return NULL;
     deque->bottom--;
     return load_own(&deque->slot[deque->bottom % WEFTI_DEQUE_CAP]);

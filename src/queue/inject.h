@@ -3,7 +3,7 @@
  * What.   A linked list under a lock.  Its length can be read without the lock: the idle protocol and the
  *         batch size need only that.
  * Claim.  FIFO; every item comes out once; a length above 0 that was published before a fence is seen after the
- *         partner fence (sched/idle.c).
+ *         partner fence (sched/idle.h).
  * Why a lock.  One acquisition moves a whole batch; everything that is hot stays in the workers' own queues.
  * Checked by.  test/model/queues.c, test/unit/queue_inject.c
  */

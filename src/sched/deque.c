@@ -23,8 +23,10 @@ static void push(struct wefti_worker *w, struct weft_task *task) {
         wefti_deque_take_oldest(deque, WEFTI_DEQUE_CAP / 2, oldest, &count);
         for (uint32_t i = 0; i < count; i++)
             wefti_chain_append(&chain, oldest[i]);
-        if (chain.count)
+        if (chain.count) {
             wefti_inject_push(&w->rt->inject, chain);
+            wefti_notify_if_worth(w, wefti_inject_length(&w->rt->inject));
+        }
     }
     if (w->shared) {
         uint32_t own = wefti_deque_private(deque), keep = w->average < WEFTI_WAKE_WORTH;
@@ -42,8 +44,7 @@ static void submit(struct wefti_worker *w, struct weft_task *task, enum wefti_su
     }
     /* A task that wants to run again goes behind the others: newest first would give it straight back (B46). */
     wefti_inject_push_one(&w->rt->inject, &task->link);
-    if (w->shared)
-        wefti_notify_if_worth(w, waiting(w));
+    wefti_notify_if_worth(w, wefti_inject_length(&w->rt->inject));
 }
 
 /* W14: one to run and up to 16 more for the local deque; the oldest is run first. */
@@ -72,20 +73,14 @@ static struct weft_task *next(struct wefti_worker *w) {
         if (count)
             return oldest;
     }
-    task = wefti_deque_pop(&w->deque);
+    task = wefti_deque_pop(&w->deque, 1); /* the others stay public */
     return task ? task : fetch(w);
 }
 
 static struct weft_task *steal(struct wefti_worker *w, bool last) {
     (void)last;
-    struct weft_runtime *rt = w->rt;
-    if (!w->shared)
-        return NULL;
-    uint32_t start = wefti_random_below(&w->random, rt->workers);
-    for (uint32_t i = 0; i < rt->workers; i++) {
-        struct wefti_worker *victim = &rt->worker[(start + i) % rt->workers];
-        if (victim == w)
-            continue;
+    struct wefti_others others = wefti_others_randomly(w);
+    for (struct wefti_worker *victim; (victim = wefti_others_next(&others));) {
         void *items[WEFTI_DEQUE_CAP / 2];
         uint32_t count = wefti_deque_steal(&victim->deque, items, WEFTI_DEQUE_CAP / 2);
         if (count == 0)
@@ -100,11 +95,11 @@ static struct weft_task *steal(struct wefti_worker *w, bool last) {
 }
 
 static bool has_work(struct wefti_worker *w) {
-    struct weft_runtime *rt = w->rt;
-    if (wefti_inject_length(&rt->inject))
+    if (wefti_inject_length(&w->rt->inject))
         return true;
-    for (uint32_t i = 0; w->shared && i < rt->workers; i++)
-        if (&rt->worker[i] != w && wefti_deque_has_public(&rt->worker[i].deque))
+    struct wefti_others others = wefti_others_from(w, 0);
+    for (struct wefti_worker *other; (other = wefti_others_next(&others));)
+        if (wefti_deque_has_public(&other->deque))
             return true;
     return false;
 }

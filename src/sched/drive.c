@@ -4,17 +4,6 @@
  * calls the wake function; the next call takes the announcement back. */
 #include "sched/sched.h"
 
-static int enter(weft_runtime *rt, struct wefti_worker **w) {
-    if (!rt->driven)
-        return -EINVAL;
-    if (wefti_worker_self())
-        return -EDEADLK;
-    *w = &rt->worker[0];
-    wefti_self_set(*w);
-    if ((*w)->parking)
-        wefti_worker_return(*w);
-    return 0;
-}
 
 /* Poll until nothing is ready or the limit is reached; true: the worker is announced as asleep. */
 static bool poll_some(struct wefti_worker *w, unsigned max_polls, int *polls) {
@@ -22,8 +11,10 @@ static bool poll_some(struct wefti_worker *w, unsigned max_polls, int *polls) {
     for (;;) {
         unsigned done = (unsigned)(load_own(&w->counters.polls) - start);
         *polls = (int)(done < INT32_MAX ? done : INT32_MAX);
-        if (max_polls && done >= max_polls)
+        if (max_polls && done >= max_polls) {
+            wefti_worker_found(w); /* we go away without having looked everywhere */
             return false;
+        }
         if (wefti_worker_turn(w))
             continue;
         if (load_relaxed(&w->rt->phase) == WEFTI_STOPPED || wefti_worker_announce(w)) /* a look; nothing more comes */
@@ -33,16 +24,21 @@ static bool poll_some(struct wefti_worker *w, unsigned max_polls, int *polls) {
 }
 
 int weft_drive(weft_runtime *rt, unsigned max_polls) {
-    struct wefti_worker *w;
-    int polls = 0, error = enter(rt, &w);
-    if (error)
-        return error;
+    struct wefti_worker *w = &rt->worker[0], *outer = wefti_worker_self(); /* the caller may be a worker of another runtime */
+    int polls = 0;
+    if (!rt->driven)
+        return -EINVAL;
+    if (outer && outer->rt == rt)
+        return -EDEADLK;
+    wefti_self_set(w);
+    if (w->parking)
+        wefti_worker_return(w);
     if (poll_some(w, max_polls, &polls)) {
         wefti_stop_check(rt);
         if (rt->sim)
             wefti_sim_idle(w, INT64_MAX);
     }
-    wefti_self_set(NULL);
+    wefti_self_set(outer);
     return polls;
 }
 
@@ -51,6 +47,8 @@ int weft_drive_wait(weft_runtime *rt, unsigned max_polls, weft_deadline until) {
         int polls = weft_drive(rt, max_polls);
         if (polls)
             return polls;
+        if (load_relaxed(&rt->phase) == WEFTI_STOPPED) /* a look; stopping it here and driving it there is a mistake */
+            return -ESHUTDOWN;
         if (until != WEFT_NEVER && wefti_clock() >= until)
             return 0;
         struct wefti_worker *w = &rt->worker[0];

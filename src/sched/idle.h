@@ -9,7 +9,7 @@
  *                 S3 somebody searches: done             P3 fence F2
  *                 S4 take the lowest bit: claim          P4 nobody searches: look at every public queue again
  *                 S5 searching += 1, claimed             P5 sleep
- *                 S6 wake that worker                    P6 clear my bit; if somebody claimed it, wait for S6
+ *                 S6 wake that worker                    P6 clear my bit; if somebody claimed it, wait for S5
  *         found:  G1 searching -= 1;  G2 it was the last: fence F2;  G3 work is left: submit from S3
  * Claim.  A published task is never left with every worker asleep.
  * Why.    F1 and F2 are full fences, and one comes first.  F2 first: S3 sees the count after P2, S4 sees the bit of P1.  F1
@@ -68,18 +68,18 @@ static inline bool wefti_idle_retract(struct wefti_idle *idle, uint32_t worker) 
     return and_relaxed(&idle->parked[worker / 64], ~bit) & bit; /* `claimed` hands over */
 }
 
-/* S4.  The lowest parked worker, now the caller's to wake, or -1. */
-static inline int wefti_idle_claim(struct wefti_idle *idle) {
-    for (uint32_t i = 0; i < (idle->workers + 63) / 64; i++) {
-        uint64_t word = load_relaxed(&idle->parked[i]); /* F1 orders it */
-        while (word) {
+/* S4.  The lowest parked worker, now the caller's to wake, or -1.  last_0: worker 0 only if no other is parked. */
+static inline int wefti_idle_claim(struct wefti_idle *idle, bool last_0) {
+    uint64_t skip = last_0;
+    for (uint32_t i = 0; i < (idle->workers + 63) / 64; i++, skip = 0) {
+        uint64_t word;
+        while ((word = load_relaxed(&idle->parked[i]) & ~skip)) { /* F1 orders it */
             uint64_t bit = word & -word;
             if (and_relaxed(&idle->parked[i], ~bit) & bit)
-                return (int)(i * 64 + (uint32_t)__builtin_ctzll(bit));
-            word = load_relaxed(&idle->parked[i]); /* somebody else got that one */
+                return (int)(i * 64 + (uint32_t)__builtin_ctzll(bit)); /* else somebody else got that one */
         }
     }
-    return -1;
+    return last_0 && (and_relaxed(&idle->parked[0], ~UINT64_C(1)) & 1) ? 0 : -1;
 }
 
 /* Hints, without a fence. */

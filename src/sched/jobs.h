@@ -1,7 +1,9 @@
 /* jobs.h - forked jobs: where they wait, how they are taken, how the forker learns that they are done.
  *
- * What.   A job lives in the forker's frame; its address lies in the private part of the forker's job deque, where the join
- *         pops it for nothing.  A worker that is idle sets `want` on the others; the next fork then publishes half.
+ * What.   A job lives in the forker's frame; its address lies in the forker's job deque.  A fork that finds nothing of it
+ *         public publishes the older half; the rest is private, where the join pops it for nothing.  So there is always
+ *         something to take, and what is taken is the oldest: a divide-and-conquer program pays for sharing near the
+ *         root only.
  * Words.  job->state: NEW, DONE, or WAITED (the forker sleeps on it).
  * Race.   thief: T1 run the job                  forker: J1 NEW -> WAITED
  *                T2 exchange for DONE                    J2 sleep while WAITED
@@ -24,7 +26,7 @@ static inline _Atomic uint32_t *wefti_job_state(weft_job *job) { return (_Atomic
 
 /* Run a job that was taken from a deque, on behalf of whoever forked it. */
 void wefti_job_run(weft_job *job);
-/* Somebody wants jobs: publish half of ours and wake him. */
+/* None of ours is public: publish the older half, and wake somebody for it. */
 void wefti_jobs_publish(struct wefti_worker *w);
 
 #endif

@@ -62,6 +62,7 @@ static __attribute__((noinline)) int join_helping(struct wefti_worker *w, struct
         }
     }
     w->help_depth--;
+    wefti_worker_found(w); /* our poll goes on: we do not search any more, though we may have been woken for it */
     w->current = current;
     w->done = done;
     if (registered && forever && rt->sim)

@@ -10,13 +10,14 @@
 static __attribute__((noinline)) void push_full(struct wefti_worker *w, struct wefti_link *item) {
     do {
         struct wefti_chain chain = {NULL, NULL, 0};
-        wefti_count(&w->counters.overflows, 1);
         if (wefti_ring_overflow(&w->ring, &chain) == 0) {
             if (!wefti_ring_push(&w->ring, item))
                 wefti_inject_push_one(&w->rt->inject, item);
             return;
         }
+        wefti_count(&w->counters.overflows, 1);
         wefti_inject_push(&w->rt->inject, chain);
+        wefti_notify_if_worth(w, wefti_inject_length(&w->rt->inject));
     } while (!wefti_ring_push(&w->ring, item));
 }
 
@@ -114,50 +115,50 @@ static struct weft_task *next(struct wefti_worker *w) {
     return fetch(w);
 }
 
-static struct weft_task *steal(struct wefti_worker *w, bool last) {
-    struct weft_runtime *rt = w->rt;
-    if (!w->shared)
+/* What `w` got from another: count it. */
+static struct weft_task *stolen(struct wefti_worker *w, struct wefti_link *item, uint32_t taken) {
+    wefti_count(&w->counters.steals, 1);
+    wefti_count(&w->counters.stolen, taken);
+    return wefti_task_of(item);
+}
+
+/* Between the first pass of a search and the last, one other worker is watched.  If it has been in one poll all that
+ * time, what it keeps to itself would wait for long: take it. */
+static struct weft_task *steal_from_stuck(struct wefti_worker *w, uint32_t suspect, bool last) {
+    if (!w->rt->lifo_stealing)
         return NULL;
-    uint32_t start = wefti_random_below(&w->random, rt->workers);
-    for (uint32_t i = 0; i < rt->workers; i++) {
-        struct wefti_worker *victim = &rt->worker[(start + i) % rt->workers];
-        if (victim == w)
-            continue;
-        uint32_t taken = 0;
-        struct wefti_link *item = wefti_ring_steal(&victim->ring, &w->ring, &taken);
-        if (item) {
-            wefti_count(&w->counters.steals, 1);
-            wefti_count(&w->counters.stolen, taken);
-            return wefti_task_of(item);
-        }
-    }
-    if (!rt->lifo_stealing)
-        return NULL;
-    /* Is somebody stuck in one poll since our first pass, with a task in his slot? */
-    struct wefti_worker *suspect = &rt->worker[w->watched];
-    if (last && suspect != w && load_relaxed(&suspect->counters.polls) == w->watched_polls) { /* a hint */
-        struct wefti_link *item = wefti_lifo_steal(&suspect->lifo);
-        if (item) {
-            wefti_count(&w->counters.steals, 1);
-            wefti_count(&w->counters.stolen, 1);
-            return wefti_task_of(item);
-        }
-    }
     if (!last && w->watched_polls == UINT64_MAX) {
-        w->watched = start;
-        w->watched_polls = load_relaxed(&rt->worker[start].counters.polls); /* a hint */
+        w->watched = suspect != w->index ? suspect : (suspect + 1) % w->rt->workers;
+        w->watched_polls = load_relaxed(&w->rt->worker[w->watched].counters.polls); /* a hint */
     } else if (last) {
+        struct wefti_worker *victim = &w->rt->worker[w->watched];
+        bool stuck = load_relaxed(&victim->counters.polls) == w->watched_polls; /* a hint */
+        struct wefti_link *item = stuck ? wefti_lifo_steal(&victim->lifo) : NULL;
         w->watched_polls = UINT64_MAX;
+        if (item)
+            return stolen(w, item, 1);
     }
     return NULL;
 }
 
+static struct weft_task *steal(struct wefti_worker *w, bool last) {
+    struct wefti_others others = wefti_others_randomly(w);
+    uint32_t first = others.at;
+    for (struct wefti_worker *victim; (victim = wefti_others_next(&others));) {
+        uint32_t taken;
+        struct wefti_link *item = wefti_ring_steal(&victim->ring, &w->ring, &taken);
+        if (item)
+            return stolen(w, item, taken);
+    }
+    return w->shared ? steal_from_stuck(w, first, last) : NULL;
+}
+
 static bool has_work(struct wefti_worker *w) {
-    struct weft_runtime *rt = w->rt;
-    if (wefti_inject_length(&rt->inject))
+    if (wefti_inject_length(&w->rt->inject))
         return true;
-    for (uint32_t i = 0; w->shared && i < rt->workers; i++)
-        if (&rt->worker[i] != w && wefti_ring_length(&rt->worker[i].ring))
+    struct wefti_others others = wefti_others_from(w, 0);
+    for (struct wefti_worker *other; (other = wefti_others_next(&others));)
+        if (wefti_ring_length(&other->ring))
             return true;
     return false;
 }

@@ -104,7 +104,7 @@ static int start_threads(struct weft_runtime *rt) {
     }
     if (started == 0)
         return error;
-    rt->workers = rt->idle.workers = started; /* B3 of the fault table: go on with those we got */
+    rt->workers = rt->idle.workers = started; /* go on with those we got */
     for (uint32_t i = 0; i < started; i++)
         rt->worker[i].shared = rt->worker[i].shared && started > 1;
     store_release(&rt->gate, 1); /* pairs with thread_main */
@@ -166,12 +166,31 @@ int weft_runtime_create(const weft_config *given, weft_runtime **out) {
     return error ? error : create(config, out);
 }
 
+/* Handles and wakers of tasks that have ended may still be in other threads' hands, who may be about to use them: give them
+ * a moment to drop them.  This is the end of a program's life with us, so looking now and then is good enough. */
+static bool wait_unreferenced(struct weft_runtime *rt) {
+    int64_t give_up = wefti_clock() + WEFTI_CANCEL_GRACE, pause = 10000;
+    while (wefti_slab_in_use(&rt->slab)) {
+        int64_t now = wefti_clock();
+        if (now >= give_up)
+            return false;
+        wefti_park_sleep(&rt->stop_park, now + pause);
+        pause = pause < 1000000 ? 2 * pause : pause;
+    }
+    return true;
+}
+
 int weft_runtime_destroy(weft_runtime *rt) {
     if (!rt)
         return 0;
     int result = weft_runtime_stop(rt, WEFT_NOW);
     if (result == -EBUSY || result == -EDEADLK)
         return result;
+    if (!wait_unreferenced(rt)) {
+        static const char text[] = "weft: destroy: handles or wakers of this runtime's tasks are still held\n";
+        wefti_write(2, text, sizeof text - 1);
+        return -EBUSY;
+    }
     release(rt, rt->allocated);
     return 0;
 }
@@ -197,7 +216,8 @@ int weft_run(const weft_config *given, weft_poll_fn poll, void *state, weft_resu
     /* Told to wait for ever, a stop cancels only what `sim` found to be deadlocked. */
     if (weft_runtime_stop(rt, error ? WEFT_NOW : WEFT_NEVER) == -ECANCELED && !error)
         error = -EDEADLK;
-    weft_runtime_destroy(rt);
+    if (weft_runtime_destroy(rt) && !error)
+        error = -EBUSY;
     if (!error && result)
         *result = ended;
     return error ? error : ended.status;

@@ -25,8 +25,9 @@
 #define WEFTI_SPIN_MAX 16u  /* ... then yielding ones, up to this */
 #endif
 #define WEFTI_PARK_TIMEOUT INT64_C(10000000) /* B37 */
-#define WEFTI_WATCH_TIMEOUT INT64_C(1000000) /* the longest that work waits behind a stuck worker */
+#define WEFTI_WATCH_TIMEOUT INT64_C(1000000) /* how often a sleeper looks for stuck workers while others run */
 #define WEFTI_WAKE_WORTH 50000.0             /* ns of waiting work that pay for waking a worker */
+#define WEFTI_CANCEL_GRACE INT64_C(2000000000) /* R36: how long cancelled tasks and held references may take */
 #define WEFTI_HELP_MAX 64u                   /* joins nested on one worker's stack */
 
 #define WEFTI_REASONS 256u
@@ -83,7 +84,7 @@ struct wefti_worker {
     struct wefti_deque jobs; /* forked jobs, jobs.h */
 };
 
-/* A scheduler: where tasks wait and in which order they come out.  Five functions; `w` is always the calling worker. */
+/* A scheduler: where tasks wait and in which order they come out.  `w` is always the calling worker. */
 struct wefti_sched {
     const char *name;
     bool one_thread; /* only worker 0 exists */
@@ -149,6 +150,29 @@ static inline struct wefti_worker *wefti_worker_of(const struct weft_runtime *rt
     return w && w->rt == rt ? w : NULL;
 }
 
+/* The other workers, if tasks may be taken from them at all: in turn from `first`, or from a random one.
+ *     for (struct wefti_others o = wefti_others_randomly(w); (victim = wefti_others_next(&o));) */
+struct wefti_others {
+    struct wefti_worker *self;
+    uint32_t at, left;
+};
+static inline struct wefti_others wefti_others_from(struct wefti_worker *w, uint32_t first) {
+    return (struct wefti_others){w, first, w->shared ? w->rt->workers : 0};
+}
+static inline struct wefti_others wefti_others_randomly(struct wefti_worker *w) {
+    return wefti_others_from(w, w->shared ? wefti_random_below(&w->random, w->rt->workers) : 0);
+}
+static inline struct wefti_worker *wefti_others_next(struct wefti_others *others) {
+    while (others->left) {
+        struct wefti_worker *other = &others->self->rt->worker[others->at];
+        others->at = others->at + 1 < others->self->rt->workers ? others->at + 1 : 0;
+        others->left--;
+        if (other != others->self)
+            return other;
+    }
+    return NULL;
+}
+
 /* -- worker.c ---------------------------------------------------------------------------------------- */
 /* Find one task (or job) and run it.  False: nothing found. */
 bool wefti_worker_turn(struct wefti_worker *w);
@@ -193,8 +217,6 @@ void wefti_stop_check(struct weft_runtime *rt);
 bool wefti_jobs_run_stolen(struct wefti_worker *w);
 /* Has any other worker a public job? */
 bool wefti_jobs_public(struct wefti_worker *w);
-/* Tell every other worker that we would take jobs. */
-void wefti_jobs_want(struct wefti_worker *w);
 
 /* -- sim.c ------------------------------------------------------------------------------------------- */
 int wefti_sim_init(struct weft_runtime *rt);
@@ -216,7 +238,7 @@ bool wefti_sim_join_end(struct weft_runtime *rt, struct wefti_sim_joiner *joiner
 bool wefti_sim_idle(struct wefti_worker *w, int64_t until);
 /* A join on the worker itself begins (+1) or ends (-1) to wait for ever. */
 void wefti_sim_worker_join(struct weft_runtime *rt, int change);
-/* Nothing can ever run again: true once, for each who asks after it was found. */
+/* Nothing can ever run again: true once after it was found. */
 bool wefti_sim_is_dead(struct weft_runtime *rt);
 uint64_t wefti_sim_hash(const struct weft_runtime *rt);
 

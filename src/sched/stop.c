@@ -14,7 +14,6 @@
  */
 #include "sched/sched.h"
 
-#define CANCEL_GRACE INT64_C(2000000000) /* R36 */
 #define DRIVE_POLLS 64u                  /* a driven worker, between two looks at the clock */
 #define WALK_AGAIN INT64_C(20000000)     /* for tasks that were spawned while we walked */
 
@@ -46,7 +45,7 @@ static bool wait_quiet(struct weft_runtime *rt, int64_t until) {
         struct wefti_sim_joiner joiner = {NULL, NULL, rt->stopper, false};
         if (watched)
             wefti_sim_join_begin(rt, &joiner);
-        if (!rt->driven || weft_drive(rt, DRIVE_POLLS) == 0)
+        if (!rt->driven || weft_drive(rt, DRIVE_POLLS) <= 0)
             wefti_park_sleep(rt->stopper, until); /* S4 */
         if (watched && wefti_sim_join_end(rt, &joiner))
             return false;
@@ -79,7 +78,7 @@ static int stop(struct weft_runtime *rt, int64_t until) {
     if (!wait_quiet(rt, until)) {
         result = -ECANCELED;
         store_relaxed(&rt->phase, WEFTI_CANCELLING); /* who misses it is found by the next walk */
-        int64_t give_up = wefti_clock() + CANCEL_GRACE, now;
+        int64_t give_up = wefti_clock() + WEFTI_CANCEL_GRACE, now;
         do {
             if ((now = wefti_clock()) >= give_up) {
                 static const char text[] = "weft: stop: these tasks do not end:\n";

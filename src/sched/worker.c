@@ -82,12 +82,13 @@ void wefti_notify(struct weft_runtime *rt, struct wefti_worker *w) {
     fence_seq_cst(); /* S2, F1 */
     if (load_acquire(&rt->idle.searching) && !rt->sched->wake_each) /* S3; acquire, pairs with P2: its bit */
         return;
-    int index = wefti_idle_claim(&rt->idle); /* S4 */
+    int index = wefti_idle_claim(&rt->idle, rt->driven); /* S4 */
     if (index < 0)
         return;
     struct wefti_worker *sleeper = &rt->worker[index];
-    add_relaxed(&rt->idle.searching, 1);  /* S5; `claimed` orders it */
-    store_release(&sleeper->claimed, 1);  /* S5, pairs with P6 */
+    if (!sleeper->driven)
+        add_relaxed(&rt->idle.searching, 1); /* S5; `claimed` orders it.  Who knows when a driven one will search? */
+    store_release(&sleeper->claimed, 1);     /* S5, pairs with P6 */
     if (w)
         wefti_count(&w->counters.wakes, 1);
     wefti_worker_wake(sleeper); /* S6: wake */
@@ -171,7 +172,6 @@ bool wefti_worker_announce(struct wefti_worker *w) {
     w->parking = true;
     if (w->sched->flush)
         w->sched->flush(w);
-    wefti_jobs_want(w);
     wefti_idle_announce(&rt->idle, w->index); /* P1 */
     if (w->searching) {
         w->searching = false;
@@ -189,7 +189,7 @@ void wefti_worker_return(struct wefti_worker *w) {
         while (!load_acquire(&w->claimed))             /* pairs with S5; the waker is on its way */
             wefti_park_sleep(&w->park, INT64_MAX);
         store_relaxed(&w->claimed, 0); /* nobody claims us before we announce again */
-        w->searching = true;
+        w->searching = !w->driven;
     }
     w->parking = false;
 }
@@ -211,7 +211,7 @@ void wefti_worker_sleep(struct wefti_worker *w, int64_t until) {
             uint32_t nobody = 0;
             watch = wefti_idle_parked(&rt->idle) < rt->workers && cas_relaxed(&rt->watcher, &nobody, 1); /* a role */
             int64_t timeout = watch && rt->park_timeout > WEFTI_WATCH_TIMEOUT ? WEFTI_WATCH_TIMEOUT : rt->park_timeout;
-            limit = now + timeout;
+            limit = timeout < INT64_MAX - now ? now + timeout : INT64_MAX;
         }
         wefti_count(&w->counters.parks, 1);
         wefti_park_sleep(&w->park, limit < until ? limit : until); /* P5 */

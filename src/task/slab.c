@@ -109,6 +109,7 @@ struct wefti_link *wefti_slab_take_outside(struct wefti_slab *slab, unsigned siz
 void wefti_slab_give_outside(struct wefti_slab *slab, unsigned size_class, struct wefti_link *slot) {
     wefti_lock_take(&slab->lock);
     struct wefti_magazine *open = &slab->classes[size_class].open;
+    store_relaxed(&wefti_task_of(slot)->word, WEFTI_FREE); /* under the lock: see wefti_slab_in_use */
     wefti_magazine_give(open, slot);
     if (open->count == WEFTI_SLAB_MAGAZINE) {
         *next_magazine(open->first) = slab->classes[size_class].full;
@@ -135,6 +136,16 @@ void wefti_slab_drain(struct wefti_slab *slab, struct wefti_slab_cache *cache, u
         give_full(slab, size_class, spare->first);
     *spare = *loaded;
     *loaded = (struct wefti_magazine){NULL, 0};
+}
+
+uint32_t wefti_slab_in_use(struct wefti_slab *slab) {
+    uint32_t count = 0;
+    wefti_lock_take(&slab->lock);
+    for (struct wefti_chunk *chunk = load_own(&slab->chunks); chunk; chunk = chunk->next)
+        for (uint32_t i = 0; i < load_own(&chunk->carved); i++)
+            count += wefti_word_life(load_relaxed(&chunk_slot(chunk, i)->word)) != WEFTI_FREE; /* the lock orders */
+    wefti_lock_give(&slab->lock);
+    return count;
 }
 
 void wefti_slab_walk(struct wefti_slab *slab, void (*visit)(struct weft_task *task, void *arg), void *arg) {

@@ -113,17 +113,21 @@ static inline struct weft_task *wefti_slab_take(struct wefti_slab *slab, struct 
 /* Give a slot back, whose last reference is gone. */
 static inline void wefti_slab_give(struct wefti_slab *slab, struct wefti_slab_cache *cache, struct weft_task *task) {
     unsigned size_class = task->size_class;
-    store_relaxed(&task->word, WEFTI_FREE); /* we hold the last reference; walks do not take FREE slots */
     wefti_memory_dead((char *)task + WEFTI_DEAD_FROM, wefti_slab_size[size_class] - WEFTI_DEAD_FROM);
     if (WEFTI_UNLIKELY(cache == NULL)) {
         wefti_slab_give_outside(slab, size_class, &task->link);
         return;
     }
+    store_relaxed(&task->word, WEFTI_FREE); /* we hold the last reference; walks do not take FREE slots */
     struct wefti_magazine *loaded = &cache->classes[size_class].loaded;
     if (WEFTI_UNLIKELY(loaded->count == WEFTI_SLAB_MAGAZINE))
         wefti_slab_drain(slab, cache, size_class);
     wefti_magazine_give(loaded, &task->link);
 }
+
+/* How many slots are not free.  When no worker is left, 0 means that nobody holds a reference to anything here, and that
+ * whoever gave the last one back is done with the slab: outside threads make a slot FREE under its lock. */
+uint32_t wefti_slab_in_use(struct wefti_slab *slab);
 
 /* Call visit(task, arg) for every task that exists, holding a reference to it meanwhile; visit gives that reference
  * on or back.  Tasks that come or go during the walk may or may not be visited. */

@@ -3,13 +3,13 @@
 
 static int create_with(weft_config config) {
     weft_runtime *rt = (weft_runtime *)&config;
-    unsigned threads = harness_thread_count();
+    config.name = "crew";
     int error = weft_runtime_create(&config, &rt);
     if (error == 0) {
         CHECK_EQ(weft_runtime_destroy(rt), 0);
     } else {
         CHECK_EQ(rt, &config); /* untouched */
-        CHECK_EQ(harness_thread_count(), threads);
+        CHECK_EQ(fixture_threads("crew-"), 0);
     }
     return error;
 }
@@ -115,7 +115,8 @@ TEST(config_env_sched, "") {
 }
 
 TEST(config_env_workers, "K10") {
-    static const char *const bad[] = {"1025", "99999999999999999999", "-1", "+1", "two", "2x", " 2", "2 ", "0x2", "2.0"};
+    static const char *const bad[] = {"1025", "99999999999999999999", "-1", "+1", "two", "2x", " 2", "2 ", "0x2",
+                                      "2.0"};
     weft_config config = WEFT_CONFIG_INIT;
     weft_runtime *rt = NULL;
     setenv("WEFT_WORKERS", "3", 1);

@@ -2,7 +2,6 @@
 #include "fixture.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 
 static char text[65536];
 
@@ -82,9 +81,9 @@ API_TEST(dump_tells, "", .workers = {2}) {
     CHECK_EQ(lines(), 1 + weft_runtime_workers(rt));
 
     weft_task *task[6] = {
-        go_named(rt, never_woken, NULL, "hopeless"),     go_named(rt, fixture_wait_gate, &gate, "patient"),
-        go_named(rt, wait_for_rain, &rain, "farmer"),    go_named(rt, be_careful, &careful, "careful"),
-        go_named(rt, never_woken, NULL, NULL),           NULL,
+        go_named(rt, never_woken, NULL, "hopeless"),  go_named(rt, fixture_wait_gate, &gate, "patient"),
+        go_named(rt, wait_for_rain, &rain, "farmer"), go_named(rt, be_careful, &careful, "careful"),
+        go_named(rt, never_woken, NULL, NULL),        NULL,
     };
     for (int i = 0; i < 5; i++)
         until_idle(task[i]);

@@ -1,8 +1,6 @@
 /* fair.c - nobody starves: not behind tasks that never stop, not in the global queue, not in a worker's slot. */
 #include "fixture.h"
 
-#include <stdio.h>
-
 static atomic_bool stop;
 
 static weft_poll yield_on(weft_task *self, void *state) {

@@ -9,7 +9,7 @@
 static struct {
     pthread_mutex_t lock;
     int who[4096];
-    unsigned count;
+    atomic_uint count;
 } log_ = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static weft_poll note(weft_task *self, void *state) {
@@ -163,8 +163,7 @@ static weft_poll wake_others_in_turn(weft_task *self, void *state) {
         REQUIRE_EVENTUALLY(fixture_stats(rt).completed == before.completed + 1);
         REQUIRE_EVENTUALLY(weft_stats_parked(rt) == 3 && weft_stats_searching(rt) == 0);
         weft_stats after = fixture_stats(rt);
-        CHECK_EQ(after.wakes, before.wakes + 1);
-        CHECK_EQ(after.parks, before.parks + 1); /* one got up, one lay down */
+        CHECK_EQ(after.wakes, before.wakes + 1); /* by anyone */
     }
     return weft_done(self, 0, NULL);
 }
@@ -253,13 +252,12 @@ API_TEST(fifo_any_thread_schedules, "K1 K36 K37", ON_FIFO, .workers = {1, 4}) {
 /* -- Shutdown ---------------------------------------------------------------------------------------------------- */
 
 API_TEST(fifo_shutdown, "K38 K39 K41", ON_FIFO, .workers = {4}) {
-    unsigned threads = harness_thread_count();
     weft_runtime *rt = fixture_begin_patient();
-    REQUIRE_EVENTUALLY(weft_stats_parked(rt) == 4);
+    REQUIRE_EVENTUALLY(weft_stats_parked(rt) == 4 && fixture_threads("crew-") == 4);
     int64_t before = harness_clock();
     CHECK_EQ(weft_runtime_stop(rt, WEFT_NEVER), 0);
     CHECK_LT(harness_clock() - before, 200000000); /* no slice of waiting */
-    CHECK_EQ(harness_thread_count(), threads);
+    REQUIRE_EVENTUALLY(fixture_threads("crew-") == 0);
     CHECK_EQ(weft_go(rt, note, NULL, NULL), -ESHUTDOWN);
     CHECK_EQ(weft_runtime_destroy(rt), 0);
 }

@@ -2,9 +2,11 @@
 #ifndef WEFT_TEST_FIXTURE_H
 #define WEFT_TEST_FIXTURE_H
 
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,6 +30,7 @@ static inline weft_runtime *fixture_begin(const weft_config *config) {
 static inline weft_runtime *fixture_begin_patient(void) {
     weft_config config = WEFT_CONFIG_INIT;
     config.park_timeout_ns = -1;
+    config.name = "crew";
     return fixture_begin(&config);
 }
 
@@ -48,6 +51,25 @@ static inline void fixture_end(weft_runtime *rt) {
     CHECK_EQ(weft_stats_searching(rt), 0);
     harness_on_hang(NULL, NULL);
     REQUIRE_EQ(weft_runtime_destroy(rt), 0);
+}
+
+/* Threads of this process whose name begins like that: the workers of a runtime with that name.  A thread is listed until
+ * a moment after it was joined, and is named a moment after it was started: use REQUIRE_EVENTUALLY. */
+static inline unsigned fixture_threads(const char *prefix) {
+    unsigned count = 0;
+    char path[300], name[32];
+    DIR *tasks = opendir("/proc/self/task");
+    REQUIRE(tasks);
+    for (struct dirent *entry; (entry = readdir(tasks));) {
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
+        FILE *file = fopen(path, "r");
+        if (file && fgets(name, sizeof name, file))
+            count += strncmp(name, prefix, strlen(prefix)) == 0;
+        if (file)
+            fclose(file);
+    }
+    closedir(tasks);
+    return count;
 }
 
 static inline bool fixture_on(const char *sched) { return strcmp(harness_sched(), sched) == 0; }

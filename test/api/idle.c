@@ -1,7 +1,6 @@
 /* idle.c - workers with nothing to do: they sleep, cost nothing, and are counted right. */
 #include "fixture.h"
 
-#include <stdio.h>
 #include <time.h>
 
 static int64_t cpu_time(void) {
@@ -27,7 +26,8 @@ API_TEST(idle_quiescence, "B43", .workers = {1, 2, 4}) {
         weft_stats after = fixture_stats(rt);
         CHECK_EQ(weft_stats_parked(rt), weft_runtime_workers(rt));
         CHECK_EQ(weft_stats_searching(rt), 0);
-        CHECK_EQ(after.parks, before.parks);
+        CHECK_LE(after.parks - before.parks,
+                 weft_runtime_workers(rt)); /* a sleeper is announced before it is counted */
         CHECK_EQ(after.searches, before.searches);
     }
     fixture_end(rt);
@@ -80,11 +80,10 @@ API_TEST(idle_park_timeout_set, "B37", .workers = {2}) {
 
 /* Workers are threads of the runtime from its creation to its end. */
 API_TEST(idle_threads, "B32 K41", .workers = {1, 2, 4}) {
-    unsigned before = harness_thread_count();
-    weft_runtime *rt = fixture_begin(NULL);
-    CHECK_EQ(harness_thread_count(), before + weft_runtime_workers(rt));
+    weft_runtime *rt = fixture_begin_patient();
+    REQUIRE_EVENTUALLY(fixture_threads("crew-") == weft_runtime_workers(rt));
     fixture_end(rt);
-    CHECK_EQ(harness_thread_count(), before);
+    REQUIRE_EVENTUALLY(fixture_threads("crew-") == 0);
 }
 
 /* A burst wakes one sleeper; that one, finding more, the next: soon all work, and no task waits beside a sleeper. */

@@ -147,9 +147,9 @@ API_TEST(parallel_reduce_order, "", .workers = {1, 2, 4}) {
     weft_runtime *rt = fixture_begin(NULL);
     struct stretch none = {SIZE_MAX, 0, false, {0}}, total;
     for (size_t grain = 0; grain < 20; grain++) {
-        REQUIRE_EQ(weft_parallel_reduce(rt, 3, 1003, grain, sizeof total, &none, map_stretch, combine_stretch, NULL,
-                                        &total),
-                   0);
+        REQUIRE_EQ(
+            weft_parallel_reduce(rt, 3, 1003, grain, sizeof total, &none, map_stretch, combine_stretch, NULL, &total),
+            0);
         CHECK_EQ(total.first, 3);
         CHECK_EQ(total.last, 1003);
         CHECK(!total.broken);
@@ -174,7 +174,8 @@ static double sum_on(weft_sched sched, unsigned workers, size_t grain) {
     config.workers = workers;
     weft_runtime *rt = fixture_begin(&config);
     double zero = 0, sum = 0;
-    REQUIRE_EQ(weft_parallel_reduce(rt, 0, 100000, grain, sizeof sum, &zero, add_fractions, add_doubles, NULL, &sum), 0);
+    REQUIRE_EQ(weft_parallel_reduce(rt, 0, 100000, grain, sizeof sum, &zero, add_fractions, add_doubles, NULL, &sum),
+               0);
     fixture_end(rt);
     return sum;
 }

@@ -1,8 +1,6 @@
 /* steal.c - work spreads over the workers, unless it must not. */
 #include "fixture.h"
 
-#include <stdio.h>
-
 enum { TASKS = 400 };
 
 static struct {

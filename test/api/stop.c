@@ -1,8 +1,6 @@
 /* stop.c - stopping a runtime: what still runs, what is refused, what is cancelled, how long it takes. */
 #include "fixture.h"
 
-#include <stdio.h>
-
 static atomic_uint ran;
 
 /* -- Graceful -------------------------------------------------------------------------------------------------- */
@@ -231,7 +229,6 @@ API_TEST(stop_names_the_stubborn, "W36", .workers = {2}, .timeout = 20) {
 /* -- How long it takes --------------------------------------------------------------------------------------------- */
 
 API_TEST(stop_is_prompt, "K38 K39 K41", .workers = {1, 2, 4}) {
-    unsigned threads = harness_thread_count();
     for (int i = 0; i < 10; i++) {
         weft_runtime *rt = fixture_begin_patient();
         if (i % 2)
@@ -239,7 +236,7 @@ API_TEST(stop_is_prompt, "K38 K39 K41", .workers = {1, 2, 4}) {
         int64_t before = harness_clock();
         CHECK_EQ(weft_runtime_stop(rt, i % 3 ? WEFT_NEVER : WEFT_NOW), 0);
         CHECK_LT(harness_clock() - before, 200000000);
-        REQUIRE_EVENTUALLY(harness_thread_count() == threads); /* all joined; the kernel counts them a little longer */
+        REQUIRE_EVENTUALLY(fixture_threads("crew-") == 0); /* all joined */
         CHECK_EQ(weft_runtime_destroy(rt), 0);
     }
 }

@@ -13,7 +13,7 @@ static void start_at(uint16_t index) {
 static void push(int i) { mc_assert(wefti_deque_push(&deque, make(i))); }
 
 static bool pop(void) {
-    struct wefti_link *item = wefti_deque_pop(&deque);
+    struct wefti_link *item = wefti_deque_pop(&deque, (uint32_t)(mc_arg() ? mc_arg() : WEFTI_DEQUE_CAP));
     got(item);
     return item != NULL;
 }

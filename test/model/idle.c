@@ -115,7 +115,7 @@ static _Atomic int claimed_by[2];
 
 static void claim(void *unused) {
     (void)unused;
-    int index = wefti_idle_claim(&rt.idle);
+    int index = wefti_idle_claim(&rt.idle, false);
     mc_assert(index >= 0 && add_relaxed(&claimed_by[index], 1) == 0);
 }
 

@@ -46,11 +46,9 @@ MC_TEST(jobs_join_against_steal, .proves = "W16", .bound = 3) {
 MC_TEST(jobs_two_forks, .proves = "W16 W17") {
     start();
     wefti_self_set(&worker[0]);
-    store_relaxed(&worker[0].jobs.want, 1);
     int t = mc_spawn(thief, (void *)2);
     weft_job a, b;
     weft_fork(&a, job, (void *)0);
-    store_relaxed(&worker[0].jobs.want, 1);
     weft_fork(&b, job, (void *)1);
     weft_join_job(&b);
     weft_join_job(&a);
@@ -63,7 +61,6 @@ MC_TEST(jobs_two_forks, .proves = "W16 W17") {
 MC_TEST(jobs_full, .proves = "W18", .bound = 1) {
     start();
     wefti_self_set(&worker[0]);
-    store_relaxed(&worker[0].jobs.want, 1);
     int t = mc_spawn(thief, (void *)1);
     weft_job jobs[6];
     for (int i = 0; i < 6; i++)

@@ -50,22 +50,10 @@ static weft_poll count(weft_task *self, void *state) {
 
 /* -- One task from outside, all workers asleep or about to be. */
 
-static void spawn_and_join(void) {
-    start((weft_sched)mc_arg(), 1);
-    weft_task *task;
-    mc_assert(weft_go(rt, once, NULL, &task) == 0);
-    mc_assert(weft_join(task, NULL, WEFT_NEVER) == 0);
-    mc_assert(ran == 1);
-    weft_task_drop(task);
-    stop_quietly();
-}
-MC_CASE(rt_spawn_join_ring, spawn_and_join, .arg = WEFT_SCHED_RING, .proves = "B33 B38 B41 W20", .bound = 2, .stale_counts = true, .seconds = 4);
-MC_CASE(rt_spawn_join_deque, spawn_and_join, .arg = WEFT_SCHED_DEQUE, .proves = "W20", .bound = 2, .stale_counts = true, .seconds = 4);
-MC_CASE(rt_spawn_join_fifo, spawn_and_join, .arg = WEFT_SCHED_FIFO, .proves = "K2 K37", .bound = 2, .stale_counts = true, .seconds = 4);
-MC_CASE(rt_spawn_join_sim, spawn_and_join, .arg = WEFT_SCHED_SIM, .proves = "J6", .bound = 2, .stale_counts = true, .seconds = 4);
+#define ON(workers, sched) ((workers) << 8 | (sched))
 
-static void spawn_and_join_two(void) {
-    start((weft_sched)mc_arg(), 2);
+static void spawn_and_join(void) {
+    start((weft_sched)(mc_arg() & 0xff), (unsigned)mc_arg() >> 8);
     weft_task *task;
     mc_assert(weft_go(rt, once, NULL, &task) == 0);
     mc_assert(weft_join(task, NULL, WEFT_NEVER) == 0);
@@ -73,32 +61,38 @@ static void spawn_and_join_two(void) {
     weft_task_drop(task);
     stop_quietly();
 }
-MC_CASE(rt_two_workers_ring, spawn_and_join_two, .arg = WEFT_SCHED_RING, .proves = "B38 B39 B40 B41", .bound = 1, .stale_counts = true, .seconds = 4);
-MC_CASE(rt_two_workers_deque, spawn_and_join_two, .arg = WEFT_SCHED_DEQUE, .proves = "W11", .bound = 1, .stale_counts = true, .seconds = 4);
-MC_CASE(rt_two_workers_fifo, spawn_and_join_two, .arg = WEFT_SCHED_FIFO, .proves = "K1 K3", .bound = 1, .stale_counts = true, .seconds = 4);
+MC_CASE(rt_spawn_join_ring, spawn_and_join, .arg = ON(1, WEFT_SCHED_RING), .proves = "B33 B38 B41 W20", .bound = 2,
+        .stale_counts = true, .seconds = 4);
+MC_CASE(rt_spawn_join_deque, spawn_and_join, .arg = ON(1, WEFT_SCHED_DEQUE), .proves = "W20", .bound = 2,
+        .stale_counts = true, .seconds = 4);
+MC_CASE(rt_spawn_join_fifo, spawn_and_join, .arg = ON(1, WEFT_SCHED_FIFO), .proves = "K2 K37", .bound = 2,
+        .stale_counts = true, .seconds = 4);
+MC_CASE(rt_spawn_join_sim, spawn_and_join, .arg = ON(1, WEFT_SCHED_SIM), .proves = "J6", .bound = 2,
+        .stale_counts = true, .seconds = 4);
+MC_CASE(rt_two_workers_ring, spawn_and_join, .arg = ON(2, WEFT_SCHED_RING), .proves = "B38 B39 B40 B41", .bound = 1,
+        .stale_counts = true, .seconds = 4);
+MC_CASE(rt_two_workers_deque, spawn_and_join, .arg = ON(2, WEFT_SCHED_DEQUE), .proves = "W11", .bound = 1,
+        .stale_counts = true, .seconds = 4);
+MC_CASE(rt_two_workers_fifo, spawn_and_join, .arg = ON(2, WEFT_SCHED_FIFO), .proves = "K1 K3", .bound = 1,
+        .stale_counts = true, .seconds = 4);
 
 /* -- A burst from outside: every task runs, with no further stimulus (B41). */
 
 static void burst(void) {
-    start((weft_sched)mc_arg(), 2);
+    start((weft_sched)(mc_arg() & 0xff), (unsigned)mc_arg() >> 8);
     for (int i = 0; i < 3; i++)
         mc_assert(weft_go(rt, count, NULL, NULL) == 0);
     stop();
     mc_assert(load_relaxed(&runs) == 3);
 }
-MC_CASE(rt_burst_ring, burst, .arg = WEFT_SCHED_RING, .proves = "B39 B40 B41 W37", .mode = MC_PCT, .max_exec = 10000);
-MC_CASE(rt_burst_deque, burst, .arg = WEFT_SCHED_DEQUE, .proves = "W14 W37", .mode = MC_PCT, .max_exec = 10000);
-MC_CASE(rt_burst_fifo, burst, .arg = WEFT_SCHED_FIFO, .proves = "K3 K8 W37", .mode = MC_PCT, .max_exec = 10000);
-
-static void burst_three(void) {
-    start((weft_sched)mc_arg(), 3);
-    for (int i = 0; i < 3; i++)
-        mc_assert(weft_go(rt, count, NULL, NULL) == 0);
-    stop();
-    mc_assert(load_relaxed(&runs) == 3);
-}
-MC_CASE(rt_three_workers_ring, burst_three, .arg = WEFT_SCHED_RING, .proves = "B41 B42", .mode = MC_PCT, .max_exec = 10000);
-MC_CASE(rt_three_workers_deque, burst_three, .arg = WEFT_SCHED_DEQUE, .proves = "W15", .mode = MC_PCT, .max_exec = 10000);
+MC_CASE(rt_burst_ring, burst, .arg = ON(2, WEFT_SCHED_RING), .proves = "B39 B40 B41 W37", .mode = MC_PCT,
+        .max_exec = 10000);
+MC_CASE(rt_burst_deque, burst, .arg = ON(2, WEFT_SCHED_DEQUE), .proves = "W14 W37", .mode = MC_PCT, .max_exec = 10000);
+MC_CASE(rt_burst_fifo, burst, .arg = ON(2, WEFT_SCHED_FIFO), .proves = "K3 K8 W37", .mode = MC_PCT, .max_exec = 10000);
+MC_CASE(rt_three_workers_ring, burst, .arg = ON(3, WEFT_SCHED_RING), .proves = "B41 B42", .mode = MC_PCT,
+        .max_exec = 10000);
+MC_CASE(rt_three_workers_deque, burst, .arg = ON(3, WEFT_SCHED_DEQUE), .proves = "W15", .mode = MC_PCT,
+        .max_exec = 10000);
 
 /* -- Tasks that spawn more than the local queue holds: overflow, steal, flush. */
 

@@ -9,8 +9,8 @@ TEST(random_mix, "") { /* splitmix64's first output for these seeds */
 }
 
 TEST(random_reference, "B4") { /* xorshift+ with shifts 23, 17, 26 */
-    static const uint64_t first[] = {0x800045, 0x2000104, 0x4000020010c3, 0xc00002103045, 0x1000801c450c4,
-                                     0x148200440334b};
+    static const uint64_t first[] = {0x800045,       0x2000104,       0x4000020010c3,
+                                     0xc00002103045, 0x1000801c450c4, 0x148200440334b};
     struct wefti_random random = {1, 2};
     for (size_t i = 0; i < sizeof first / sizeof *first; i++)
         CHECK_EQ(wefti_random_next(&random), first[i]);

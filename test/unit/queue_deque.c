@@ -23,8 +23,8 @@ static void push_range(struct wefti_deque *d, uint32_t from, uint32_t to) {
 /* Pops `from` down to `to`, and then nothing. */
 static void expect_down(struct wefti_deque *d, int from, int to) {
     for (int i = from; i >= to; i--)
-        REQUIRE_EQ(index_of(wefti_deque_pop(d)), i);
-    REQUIRE_EQ(wefti_deque_pop(d), NULL);
+        REQUIRE_EQ(index_of(wefti_deque_pop(d, WEFTI_DEQUE_CAP)), i);
+    REQUIRE_EQ(wefti_deque_pop(d, WEFTI_DEQUE_CAP), NULL);
 }
 
 TEST(deque_words, "W12 J14") {
@@ -37,7 +37,7 @@ TEST(deque_words, "W12 J14") {
 }
 
 TEST(deque_owner_lifo, "W12 W16 J14") {
-    CHECK_EQ(wefti_deque_pop(&deque), NULL);
+    CHECK_EQ(wefti_deque_pop(&deque, WEFTI_DEQUE_CAP), NULL);
     push_range(&deque, 0, 3); /* A, B, C */
     CHECK_EQ(wefti_deque_length(&deque), 3);
     uint64_t shared = load_relaxed(&deque.shared);
@@ -82,7 +82,7 @@ TEST(deque_steal_room, "W17") {
         REQUIRE_EQ(index_of(out[0]), i);
     }
     CHECK_EQ(wefti_deque_steal(&deque, out, 1), 0);
-    CHECK_EQ(wefti_deque_pop(&deque), NULL);
+    CHECK_EQ(wefti_deque_pop(&deque, WEFTI_DEQUE_CAP), NULL);
 }
 
 /* The owner takes back half of the public part at a time, so that thieves are not left with nothing. */
@@ -90,13 +90,13 @@ TEST(deque_take_back, "W16") {
     push_range(&deque, 0, 9);
     wefti_deque_publish(&deque, 9);
     uint32_t tag = wefti_deque_tag_of(load_relaxed(&deque.shared));
-    CHECK_EQ(index_of(wefti_deque_pop(&deque)), 8);
+    CHECK_EQ(index_of(wefti_deque_pop(&deque, WEFTI_DEQUE_CAP)), 8);
     uint64_t shared = load_relaxed(&deque.shared);
     CHECK_EQ(wefti_deque_tag_of(shared), tag + 1);
     CHECK_EQ((uint16_t)(wefti_deque_split_of(shared) - wefti_deque_top_of(shared)), 4);
     CHECK_EQ(wefti_deque_private(&deque), 4);
     expect_down(&deque, 7, 0);
-    CHECK(!wefti_deque_take_back(&deque));
+    CHECK(!wefti_deque_take_back(&deque, WEFTI_DEQUE_CAP));
 }
 
 /* A plan that a thief made before the owner popped, pushed and published again must fail, although top and split
@@ -106,7 +106,7 @@ TEST(deque_stale_plan_fails, "W16 W17") {
     wefti_deque_publish(&deque, 4);
     uint64_t plan = load_relaxed(&deque.shared);
     for (int i = 3; i >= 1; i--)
-        CHECK_EQ(index_of(wefti_deque_pop(&deque)), i);
+        CHECK_EQ(index_of(wefti_deque_pop(&deque, WEFTI_DEQUE_CAP)), i);
     push_range(&deque, 11, 14);
     wefti_deque_publish(&deque, wefti_deque_private(&deque));
     uint64_t now = load_relaxed(&deque.shared);
@@ -218,10 +218,11 @@ static void crowd_owner(struct crowd *crowd, uint64_t *random) {
             if (own > 1 && harness_random(random) % 4 == 0)
                 wefti_deque_publish(&crowd->deque, 1 + (uint32_t)(harness_random(random) % own));
         }
-        for (uint64_t pops = harness_random(random) % 300; pops && (found = wefti_deque_pop(&crowd->deque)); pops--)
+        for (uint64_t pops = harness_random(random) % 300;
+             pops && (found = wefti_deque_pop(&crowd->deque, WEFTI_DEQUE_CAP)); pops--)
             see(crowd, found);
     }
-    while ((found = wefti_deque_pop(&crowd->deque)))
+    while ((found = wefti_deque_pop(&crowd->deque, WEFTI_DEQUE_CAP)))
         see(crowd, found);
 }
 

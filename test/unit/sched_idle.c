@@ -8,15 +8,15 @@ TEST(idle_lowest_first, "B42") {
     static const uint32_t workers[] = {1023, 64, 5, 700, 63, 0, 128};
     static const int expected[] = {0, 5, 63, 64, 128, 700, 1023};
     idle.workers = 1024;
-    CHECK_EQ(wefti_idle_claim(&idle), -1);
+    CHECK_EQ(wefti_idle_claim(&idle, false), -1);
     for (size_t i = 0; i < 7; i++)
         wefti_idle_announce(&idle, workers[i]);
     CHECK_EQ(wefti_idle_parked(&idle), 7);
     for (size_t i = 0; i < 7; i++) {
         CHECK(wefti_idle_has_parked(&idle));
-        CHECK_EQ(wefti_idle_claim(&idle), expected[i]); /* and its bit is gone */
+        CHECK_EQ(wefti_idle_claim(&idle, false), expected[i]); /* and its bit is gone */
     }
-    CHECK_EQ(wefti_idle_claim(&idle), -1);
+    CHECK_EQ(wefti_idle_claim(&idle, false), -1);
     CHECK(!wefti_idle_has_parked(&idle));
 }
 
@@ -28,7 +28,7 @@ TEST(idle_retract, "B42 B43") {
         CHECK(wefti_idle_retract(&idle, i)); /* nobody was faster */
         CHECK_EQ(wefti_idle_parked(&idle), 0);
         wefti_idle_announce(&idle, i);
-        CHECK_EQ(wefti_idle_claim(&idle), i);
+        CHECK_EQ(wefti_idle_claim(&idle, false), i);
         CHECK(!wefti_idle_retract(&idle, i)); /* claimed: wait for the waker */
     }
 }
@@ -82,7 +82,7 @@ static void claim_or_announce(unsigned index, void *arg) {
     uint64_t random = harness_seed() + index;
     for (unsigned i = 0; i < race.each; i++) {
         if (index < 2) {
-            int found = wefti_idle_claim(&idle);
+            int found = wefti_idle_claim(&idle, false);
             if (found >= 0) {
                 REQUIRE_EQ(xchg_acq_rel(&race.asleep[found], 0), 1);
                 add_relaxed(&race.claims, 1);

@@ -198,9 +198,7 @@ TEST(ring_fetch_long_tasks, "B1 B27") {
     rig_end(rt);
 }
 
-static weft_poll yield_on(weft_task *self, void *stop) {
-    return *(bool *)stop ? weft_done(self, 0, NULL) : WEFT_YIELD;
-}
+static weft_poll yield_on(weft_task *self, void *stop) { return *(bool *)stop ? weft_done(self, 0, NULL) : WEFT_YIELD; }
 
 /* However busy the local queue: after `interval` polls, at the latest, the global one is looked at first. */
 TEST(ring_global_not_starved, "B28 B30") {
