@@ -82,7 +82,15 @@ static inline int wefti_idle_claim(struct wefti_idle *idle, bool last_0) {
     return last_0 && (and_relaxed(&idle->parked[0], ~UINT64_C(1)) & 1) ? 0 : -1;
 }
 
-/* Hints, without a fence. */
+/* Hints, without a fence.  The highest parked worker, or -1. */
+static inline int wefti_idle_highest(struct wefti_idle *idle) {
+    for (uint32_t i = (idle->workers + 63) / 64; i-- > 0;) {
+        uint64_t word = load_relaxed(&idle->parked[i]);
+        if (word)
+            return (int)(i * 64 + 63 - (uint32_t)__builtin_clzll(word));
+    }
+    return -1;
+}
 static inline bool wefti_idle_has_parked(struct wefti_idle *idle) {
     for (uint32_t i = 0; i < (idle->workers + 63) / 64; i++)
         if (load_relaxed(&idle->parked[i]))

@@ -76,9 +76,14 @@ static inline void wefti_lifo_fill(struct wefti_lifo *lifo, struct wefti_chain *
     store_relaxed(&lifo->batch_left, count); /* ordered by the lock */
 }
 
+/* Anyone: a hint. */
+static inline bool wefti_lifo_holds(struct wefti_lifo *lifo) {
+    return load_relaxed(&lifo->slot) != NULL || load_relaxed(&lifo->batch_left) != 0;
+}
+
 /* A thief.  The buffer's next item, else the slot's, or NULL: nothing there, or the owner is inside, or no such fence. */
 static inline struct wefti_link *wefti_lifo_steal(struct wefti_lifo *lifo) {
-    if (load_relaxed(&lifo->slot) == NULL && load_relaxed(&lifo->batch_left) == 0) /* a hint */
+    if (!wefti_lifo_holds(lifo))
         return NULL;
     uint32_t nobody = 0;
     if (!cas_acquire(&lifo->thief, &nobody, 1)) /* T1; acquire, pairs with T4 of the thief before */

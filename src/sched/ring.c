@@ -122,18 +122,32 @@ static struct weft_task *stolen(struct wefti_worker *w, struct wefti_link *item,
     return wefti_task_of(item);
 }
 
-/* Between the first pass of a search and the last, one other worker is watched.  If it has been in one poll all that
- * time, what it keeps to itself would wait for long: take it. */
-static struct weft_task *steal_from_stuck(struct wefti_worker *w, uint32_t suspect, bool last) {
+/* One other worker at a time is watched: by a search from its first pass to its last, by the watch from one look to the next.
+ * If it has been in one poll all that time, what it keeps to itself would wait for long. */
+static void suspect(struct wefti_worker *w, uint32_t index) {
+    w->watched = index != w->index ? index : (index + 1) % w->rt->workers;
+    w->watched_polls = load_relaxed(&w->rt->worker[w->watched].counters.polls); /* a hint */
+}
+
+static bool stuck(struct wefti_worker *w) {
+    struct wefti_worker *victim = &w->rt->worker[w->watched];
+    if (!w->shared || !w->rt->lifo_stealing)
+        return false;
+    if (load_relaxed(&victim->counters.polls) == w->watched_polls && wefti_lifo_holds(&victim->lifo)) /* hints */
+        return true;
+    suspect(w, (w->watched + 1) % w->rt->workers);
+    return false;
+}
+
+static struct weft_task *steal_from_stuck(struct wefti_worker *w, uint32_t first, bool last) {
     if (!w->rt->lifo_stealing)
         return NULL;
     if (!last && w->watched_polls == UINT64_MAX) {
-        w->watched = suspect != w->index ? suspect : (suspect + 1) % w->rt->workers;
-        w->watched_polls = load_relaxed(&w->rt->worker[w->watched].counters.polls); /* a hint */
+        suspect(w, first);
     } else if (last) {
         struct wefti_worker *victim = &w->rt->worker[w->watched];
-        bool stuck = load_relaxed(&victim->counters.polls) == w->watched_polls; /* a hint */
-        struct wefti_link *item = stuck ? wefti_lifo_steal(&victim->lifo) : NULL;
+        bool same = load_relaxed(&victim->counters.polls) == w->watched_polls; /* a hint */
+        struct wefti_link *item = same ? wefti_lifo_steal(&victim->lifo) : NULL;
         w->watched_polls = UINT64_MAX;
         if (item)
             return stolen(w, item, 1);
@@ -181,5 +195,6 @@ const struct wefti_sched wefti_sched_ring = {
     .steal = steal,
     .has_work = has_work,
     .waiting = waiting,
+    .stuck = stuck,
     .flush = flush,
 };

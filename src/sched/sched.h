@@ -56,6 +56,7 @@ struct wefti_worker {
     uint32_t index;
     bool shared;            /* other workers may take our tasks */
     bool searching;         /* counted in idle.searching */
+    bool owes_watch;        /* worker.c: the watch */
     bool parking;           /* B21: between announcing and being back */
     bool driven;            /* no thread: weft_drive */
     uint32_t help_depth;    /* weft_join calls on the stack */
@@ -100,6 +101,8 @@ struct wefti_sched {
     bool (*has_work)(struct wefti_worker *w);
     /* How many tasks wait in the worker's own queues and the global one, where others could take them.  May be NULL. */
     uint32_t (*waiting)(struct wefti_worker *w);
+    /* The watch: does somebody seem stuck who keeps work to himself that a last pass of `steal` would take?  May be NULL. */
+    bool (*stuck)(struct wefti_worker *w);
     /* Before sleeping: make everything public that the worker keeps to itself.  May be NULL. */
     void (*flush)(struct wefti_worker *w);
 };
@@ -131,7 +134,6 @@ struct weft_runtime {
     char name[12];
 
     _Alignas(64) _Atomic uint32_t phase;
-    _Atomic uint32_t watcher;   /* 1: some sleeping worker watches for stuck ones */
     _Atomic uint32_t stopping;  /* 1: a thread is in weft_runtime_stop ... */
     struct wefti_park stop_park;
     struct wefti_park *stopper; /* ... and sleeps here: stop_park, or a driven worker's, which it drives */

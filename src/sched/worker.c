@@ -140,14 +140,16 @@ static struct weft_task *search(struct wefti_worker *w, bool *ran_job) {
         else
             wefti_thread_yield();
     }
-    if (task)
-        stop_searching(w);
     return task;
 }
 
 void wefti_worker_found(struct wefti_worker *w) {
     if (w->searching)
         stop_searching(w);
+    if (WEFTI_UNLIKELY(w->owes_watch)) {
+        w->owes_watch = false;
+        wefti_notify(w->rt, w); /* he finds nothing, and keeps the watch */
+    }
 }
 
 bool wefti_worker_turn(struct wefti_worker *w) {
@@ -157,9 +159,9 @@ bool wefti_worker_turn(struct wefti_worker *w) {
         task = search(w, &ran_job);
         if (!task)
             return ran_job;
-    } else if (WEFTI_UNLIKELY(w->searching)) {
-        stop_searching(w);
     }
+    if (WEFTI_UNLIKELY(w->searching | w->owes_watch))
+        wefti_worker_found(w);
     run(w, task);
     spend(w);
     return true;
@@ -189,9 +191,41 @@ void wefti_worker_return(struct wefti_worker *w) {
         while (!load_acquire(&w->claimed))             /* pairs with S5; the waker is on its way */
             wefti_park_sleep(&w->park, INT64_MAX);
         store_relaxed(&w->claimed, 0); /* nobody claims us before we announce again */
+        w->owes_watch = false;         /* claimed: so no other slept */
         w->searching = !w->driven;
     }
     w->parking = false;
+}
+
+/* The watch.  Correctness never needs a time-out; two things are only sped up by one: a task that a worker kept to itself
+ * before it got stuck in a long poll, and work that did not pay for a wake when it was queued.  So of all sleepers one looks now
+ * and then: the one with the highest index, which is the last to be claimed (idle.h, S4).  The others sleep without limit: an
+ * idle runtime costs one wake every 10 ms, however many workers it has.  A watcher that leaves by itself and finds something
+ * to do owes the others a successor. */
+static bool is_watcher(struct wefti_worker *w) {
+    return w->rt->park_timeout != INT64_MAX && wefti_idle_highest(&w->rt->idle) == (int)w->index;
+}
+
+/* P5.  Sleeps on while a look finds nothing. */
+static void sleep_watching(struct wefti_worker *w, int64_t now, int64_t until) {
+    struct weft_runtime *rt = w->rt;
+    for (;;) {
+        bool watch = is_watcher(w), all = wefti_idle_parked(&rt->idle) == rt->workers; /* hints */
+        int64_t limit = INT64_MAX;
+        if (watch) {
+            int64_t timeout = all || rt->park_timeout < WEFTI_WATCH_TIMEOUT ? rt->park_timeout : WEFTI_WATCH_TIMEOUT;
+            limit = timeout < INT64_MAX - now ? now + timeout : INT64_MAX;
+        }
+        wefti_count(&w->counters.parks, 1);
+        bool woken = wefti_park_sleep(&w->park, limit < until ? limit : until);
+        w->owes_watch = watch;
+        if (woken || until <= limit || load_relaxed(&rt->phase) == WEFTI_STOPPED) /* the token orders it */
+            return;
+        bool others_run = wefti_idle_parked(&rt->idle) < rt->workers;
+        if (others_run && (w->sched->has_work(w) || wefti_jobs_public(w) || (w->sched->stuck && w->sched->stuck(w))))
+            return;
+        now = wefti_clock();
+    }
 }
 
 void wefti_worker_sleep(struct wefti_worker *w, int64_t until) {
@@ -200,23 +234,8 @@ void wefti_worker_sleep(struct wefti_worker *w, int64_t until) {
     measure(w, now);
     if (wefti_worker_announce(w)) {
         wefti_stop_check(rt);
-        if (rt->sim && wefti_sim_idle(w, until)) {
-            wefti_worker_return(w);
-            return;
-        }
-        int64_t limit = INT64_MAX;
-        bool watch = false;
-        if (rt->park_timeout != INT64_MAX) {
-            /* While somebody runs, one sleeper looks every millisecond whether he is stuck with work behind him. */
-            uint32_t nobody = 0;
-            watch = wefti_idle_parked(&rt->idle) < rt->workers && cas_relaxed(&rt->watcher, &nobody, 1); /* a role */
-            int64_t timeout = watch && rt->park_timeout > WEFTI_WATCH_TIMEOUT ? WEFTI_WATCH_TIMEOUT : rt->park_timeout;
-            limit = timeout < INT64_MAX - now ? now + timeout : INT64_MAX;
-        }
-        wefti_count(&w->counters.parks, 1);
-        wefti_park_sleep(&w->park, limit < until ? limit : until); /* P5 */
-        if (watch)
-            store_relaxed(&rt->watcher, 0); /* a role, nothing is handed over */
+        if (!rt->sim || !wefti_sim_idle(w, until))
+            sleep_watching(w, now, until);
     }
     wefti_worker_return(w);
     w->measure_began = wefti_clock(); /* sleeping is not polling */

@@ -9,7 +9,7 @@ static int create_with(weft_config config) {
         CHECK_EQ(weft_runtime_destroy(rt), 0);
     } else {
         CHECK_EQ(rt, &config); /* untouched */
-        CHECK_EQ(fixture_threads("crew-"), 0);
+        REQUIRE_EVENTUALLY(fixture_threads("crew-") == 0);
     }
     return error;
 }
