@@ -74,8 +74,9 @@ WEFT_API int weft_runtime_destroy(weft_runtime *rt);
 WEFT_API int weft_run(const weft_config *config, weft_poll_fn poll, void *state, weft_result *result);
 
 /* Run worker 0 of a `driven` runtime on the calling thread: poll tasks until none is ready for it, or
- * `max_polls` (0 = no limit) have been polled.  Never blocks.  One thread at a time; not from a task.
- * Returns the number of tasks polled; -EINVAL (not driven); -EDEADLK (called from one of its own tasks). */
+ * `max_polls` (0 = no limit) have been polled or ended by a cancel.  Never blocks.  One thread at a time; not from a task.
+ * Returns the number of tasks polled; -EINVAL (not driven); -EDEADLK (called from one of its own tasks);
+ * -EBUSY (another thread is driving it). */
 WEFT_API int weft_drive(weft_runtime *rt, unsigned max_polls);
 
 /* As weft_drive, but sleeps while there is nothing to do, until something was polled or `until`.

@@ -21,20 +21,32 @@ void weft_fork(weft_job *job, weft_job_fn fn, void *arg) {
         wefti_jobs_publish(w);
 }
 
-/* Somebody took it, or it was run at the fork: wait, doing other jobs. */
-static void wait_done(struct wefti_worker *w, weft_job *job) {
+/* Somebody took it, or it was run at the fork: wait, doing other work. */
+static __attribute__((noinline)) void wait_done(struct wefti_worker *w, weft_job *job) {
     _Atomic uint32_t *state = wefti_job_state(job);
-    for (uint32_t spin = 0; load_acquire(state) != WEFTI_JOB_DONE; spin++) { /* pairs with T2 */
-        if (w && wefti_jobs_run_stolen(w)) {
+    for (uint32_t spin = 0; spin < WEFTI_JOB_SPIN; spin++) {
+        if (load_acquire(state) == WEFTI_JOB_DONE) /* pairs with T2 */
+            return;
+        if (wefti_jobs_run_stolen(w))
             spin = 0;
-        } else if (spin < WEFTI_JOB_SPIN) {
+        else
             wefti_relax();
-        } else {
-            uint32_t found = WEFTI_JOB_NEW;
-            if (cas_relaxed(state, &found, WEFTI_JOB_WAITED) || found == WEFTI_JOB_WAITED) /* J1; the load above acquires */
-                wefti_futex_wait(state, WEFTI_JOB_WAITED, INT64_MAX);                      /* J2 */
-        }
     }
+    struct wefti_help help;
+    bool helping = wefti_help_begin(w, &help), waited = false;
+    while (load_acquire(state) != WEFTI_JOB_DONE) { /* pairs with T2 */
+        uint32_t found = WEFTI_JOB_NEW;
+        if (helping && wefti_worker_turn(w))
+            continue;
+        if (!waited)
+            waited = cas_relaxed(state, &found, WEFTI_JOB_WAITED); /* J1, and look at everything once more */
+        else if (helping)
+            wefti_worker_sleep(w, INT64_MAX); /* J2 */
+        else
+            wefti_park_sleep(&w->park, INT64_MAX); /* J2, nested too deep to help */
+    }
+    if (helping)
+        wefti_help_end(w, &help);
 }
 
 void weft_join_job(weft_job *job) {

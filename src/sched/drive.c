@@ -5,11 +5,11 @@
 #include "sched/sched.h"
 
 
-/* Poll until nothing is ready or the limit is reached; true: the worker is announced as asleep. */
+/* Run until nothing is ready or the limit is reached; true: the worker is announced as asleep. */
 static bool poll_some(struct wefti_worker *w, unsigned max_polls, int *polls) {
-    uint64_t start = load_own(&w->counters.polls);
+    uint64_t start = load_own(&w->counters.polls) + load_own(&w->counters.cancelled);
     for (;;) {
-        unsigned done = (unsigned)(load_own(&w->counters.polls) - start);
+        uint64_t done = load_own(&w->counters.polls) + load_own(&w->counters.cancelled) - start;
         *polls = (int)(done < INT32_MAX ? done : INT32_MAX);
         if (max_polls && done >= max_polls) {
             wefti_worker_found(w); /* we go away without having looked everywhere */
@@ -23,13 +23,21 @@ static bool poll_some(struct wefti_worker *w, unsigned max_polls, int *polls) {
     }
 }
 
-int weft_drive(weft_runtime *rt, unsigned max_polls) {
-    struct wefti_worker *w = &rt->worker[0], *outer = wefti_worker_self(); /* the caller may be a worker of another runtime */
-    int polls = 0;
+int wefti_drive_begin(struct weft_runtime *rt) {
+    struct wefti_worker *self = wefti_worker_self();
+    uint32_t nobody = 0;
     if (!rt->driven)
         return -EINVAL;
-    if (outer && outer->rt == rt)
+    if (self && self->rt == rt)
         return -EDEADLK;
+    return cas_acquire(&rt->driver, &nobody, 1) ? 0 : -EBUSY; /* pairs with end: the worker's own fields */
+}
+
+void wefti_drive_end(struct weft_runtime *rt) { store_release(&rt->driver, 0); } /* pairs with begin */
+
+int wefti_drive_inside(struct weft_runtime *rt, unsigned max_polls) {
+    struct wefti_worker *w = &rt->worker[0], *outer = wefti_worker_self(); /* the caller may be a worker of another runtime */
+    int polls = 0;
     wefti_self_set(w);
     if (w->parking)
         wefti_worker_return(w);
@@ -42,16 +50,28 @@ int weft_drive(weft_runtime *rt, unsigned max_polls) {
     return polls;
 }
 
+int weft_drive(weft_runtime *rt, unsigned max_polls) {
+    int result = wefti_drive_begin(rt);
+    if (result)
+        return result;
+    result = wefti_drive_inside(rt, max_polls);
+    wefti_drive_end(rt);
+    return result;
+}
+
 int weft_drive_wait(weft_runtime *rt, unsigned max_polls, weft_deadline until) {
-    for (;;) {
-        int polls = weft_drive(rt, max_polls);
-        if (polls)
-            return polls;
-        if (load_relaxed(&rt->phase) == WEFTI_STOPPED) /* a look; stopping it here and driving it there is a mistake */
-            return -ESHUTDOWN;
+    int result = wefti_drive_begin(rt);
+    if (result)
+        return result;
+    while ((result = wefti_drive_inside(rt, max_polls)) == 0) {
+        if (load_relaxed(&rt->phase) == WEFTI_STOPPED) { /* the stopper's token orders it */
+            result = -ESHUTDOWN;
+            break;
+        }
         if (until != WEFT_NEVER && wefti_clock() >= until)
-            return 0;
-        struct wefti_worker *w = &rt->worker[0];
-        wefti_park_sleep(&w->park, until);
+            break;
+        wefti_park_sleep(&rt->worker[0].park, until);
     }
+    wefti_drive_end(rt);
+    return result;
 }

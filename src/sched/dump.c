@@ -3,9 +3,11 @@
 
 #include <stdio.h>
 
+#define FIND_MAX 1000u /* up to so many live tasks, each that waits for another is told apart by a walk over all */
+
 struct out {
     int fd, error;
-    uint64_t tasks;
+    uint64_t live, tasks, most;
 };
 
 static void line(struct out *out, const char *text, int size, size_t room) {
@@ -48,6 +50,10 @@ static void find_joined(struct weft_task *task, void *arg) {
 
 static void dump_task(struct weft_task *task, void *arg) {
     struct out *out = arg;
+    if (out->tasks++ >= out->most) {
+        wefti_task_unref(task, 0);
+        return;
+    }
     struct weft_runtime *rt = wefti_task_rt(task);
     char text[320], name[64], what[96] = "";
     uint64_t word = load_relaxed(&task->word); /* a look */
@@ -55,7 +61,7 @@ static void dump_task(struct weft_task *task, void *arg) {
         const char *reason = wefti_word_sub(word) ? load_acquire(&rt->reasons[wefti_word_sub(word)]) : NULL;
         struct joined_by find = {wefti_waker_task(task), NULL};
         char buffer[64];
-        if (!reason)
+        if (!reason && out->live <= FIND_MAX)
             wefti_slab_walk(&rt->slab, find_joined, &find);
         if (reason)
             snprintf(what, sizeof what, ", waits for %s", printable(reason, buffer, sizeof buffer));
@@ -71,12 +77,11 @@ static void dump_task(struct weft_task *task, void *arg) {
                         word & WEFTI_CANCELLED ? " cancelled" : "", word & WEFTI_SHIELD_MASK ? " shielded" : "",
                         word & WEFTI_JOINED ? " joined" : "", what);
     line(out, text, size, sizeof text);
-    out->tasks++;
     wefti_task_unref(task, 0);
 }
 
-int weft_dump(weft_runtime *rt, int fd) {
-    struct out out = {fd, 0, 0};
+int wefti_dump(struct weft_runtime *rt, int fd, uint64_t most) {
+    struct out out = {fd, 0, wefti_live(rt), 0, most};
     char text[256];
     int size = snprintf(text, sizeof text, "weft runtime %p: scheduler %s, %u workers (%u asleep, %u searching), %llu live, %u in the global queue\n",
                         (void *)rt, rt->sched->name, rt->workers, wefti_idle_parked(&rt->idle), load_relaxed(&rt->idle.searching), /* figures */
@@ -91,5 +96,11 @@ int weft_dump(weft_runtime *rt, int fd) {
         line(&out, text, size, sizeof text);
     }
     wefti_slab_walk(&rt->slab, dump_task, &out);
+    if (out.tasks > most) {
+        size = snprintf(text, sizeof text, "  ... and %llu more\n", (unsigned long long)(out.tasks - most));
+        line(&out, text, size, sizeof text);
+    }
     return out.error;
 }
+
+int weft_dump(weft_runtime *rt, int fd) { return wefti_dump(rt, fd, UINT64_MAX); }

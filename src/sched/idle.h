@@ -58,7 +58,8 @@ static inline bool wefti_idle_end_search(struct wefti_idle *idle) {
 
 /* P1 */
 static inline void wefti_idle_announce(struct wefti_idle *idle, uint32_t worker) {
-    uint64_t found = or_relaxed(&idle->parked[worker / 64], UINT64_C(1) << worker % 64); /* F2 orders it */
+    /* Release, to the claimer: our `claimed = 0` is over before he sets it again.  F2 does the rest. */
+    uint64_t found = or_release(&idle->parked[worker / 64], UINT64_C(1) << worker % 64);
     wefti_assert(!(found >> worker % 64 & 1), found);
 }
 
@@ -75,11 +76,11 @@ static inline int wefti_idle_claim(struct wefti_idle *idle, bool last_0) {
         uint64_t word;
         while ((word = load_relaxed(&idle->parked[i]) & ~skip)) { /* F1 orders it */
             uint64_t bit = word & -word;
-            if (and_relaxed(&idle->parked[i], ~bit) & bit)
+            if (and_acquire(&idle->parked[i], ~bit) & bit) /* pairs with announce */
                 return (int)(i * 64 + (uint32_t)__builtin_ctzll(bit)); /* else somebody else got that one */
         }
     }
-    return last_0 && (and_relaxed(&idle->parked[0], ~UINT64_C(1)) & 1) ? 0 : -1;
+    return last_0 && (and_acquire(&idle->parked[0], ~UINT64_C(1)) & 1) ? 0 : -1; /* pairs with announce */
 }
 
 /* Hints, without a fence.  The highest parked worker, or -1. */

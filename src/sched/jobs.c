@@ -1,10 +1,10 @@
 /* jobs.c - forked jobs, the side of those who take them (jobs.h has the protocol). */
 #include "sched/jobs.h"
 
-void wefti_job_run(weft_job *job) {
+void wefti_job_run(weft_job *job, struct wefti_worker *forker) {
     job->fn(job->arg);                                                          /* T1 */
     if (xchg_release(wefti_job_state(job), WEFTI_JOB_DONE) == WEFTI_JOB_WAITED) /* T2, pairs with weft_join_job */
-        wefti_futex_wake(wefti_job_state(job), 1);                              /* T3: wake */
+        wefti_worker_wake(forker);                                              /* T3: wake */
 }
 
 bool wefti_jobs_run_stolen(struct wefti_worker *w) {
@@ -14,7 +14,7 @@ bool wefti_jobs_run_stolen(struct wefti_worker *w) {
         if (wefti_deque_steal(&victim->jobs, &job, 1)) { /* one: the oldest is the largest */
             wefti_count(&w->counters.jobs_stolen, 1);
             wefti_worker_found(w);
-            wefti_job_run(job);
+            wefti_job_run(job, victim);
             return true;
         }
     }

@@ -6,11 +6,11 @@
  *         root only.
  * Words.  job->state: NEW, DONE, or WAITED (the forker sleeps on it).
  * Race.   thief: T1 run the job                  forker: J1 NEW -> WAITED
- *                T2 exchange for DONE                    J2 sleep while WAITED
- *                T3 it was WAITED: wake
+ *                T2 exchange for DONE                    J2 sleep as an idle worker does, and help when woken
+ *                T3 it was WAITED: wake the forker's worker
  * Claim.  The join returns after the job has run, and a sleeping forker is woken.
  * Why.    T2 and J1 act on one word.  T2 releases what the job wrote; the forker acquires it.  After T2 the job's memory may
- *         be gone: T3 passes its address to the kernel and does not touch it.
+ *         be gone: T3 wakes the worker, which is not.
  * Checked by.  test/model/jobs.c
  */
 #ifndef WEFTI_SCHED_JOBS_H
@@ -24,8 +24,8 @@ enum { WEFTI_JOB_NEW = 0, WEFTI_JOB_DONE = 1, WEFTI_JOB_WAITED = 2 };
 
 static inline _Atomic uint32_t *wefti_job_state(weft_job *job) { return (_Atomic uint32_t *)(void *)&job->state; }
 
-/* Run a job that was taken from a deque, on behalf of whoever forked it. */
-void wefti_job_run(weft_job *job);
+/* Run a job that was taken from the deque of `forker`. */
+void wefti_job_run(weft_job *job, struct wefti_worker *forker);
 /* None of ours is public: publish the older half, and wake somebody for it. */
 void wefti_jobs_publish(struct wefti_worker *w);
 

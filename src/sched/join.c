@@ -11,14 +11,14 @@ static void read_result(struct weft_task *task, weft_result *result) {
 }
 
 int weft_join_poll(weft_task *handle, weft_task *self, weft_result *result) {
+    CHECK_ALIVE(handle);
     if (handle == self)
         return -EDEADLK;
     if (!wefti_word_is_complete(&handle->word)) {
-        if (load_relaxed(&handle->word) & WEFTI_JOINED) { /* set and cleared by the handle's owner only */
-            if (load_own(&handle->joiner) != wefti_waker_task(self))
-                return -EBUSY;
+        if (!wefti_word_join_begin(&handle->word)) { /* somebody waits already: we, from an earlier poll? */
+            bool ours = load_relaxed(&handle->joiner) == wefti_waker_task(self); /* we stored it, or it is not ours */
             if (!wefti_word_is_complete(&handle->word))
-                return -EAGAIN;
+                return ours ? -EAGAIN : -EBUSY;
         } else {
             wefti_word_ref(&self->word);
             store_relaxed(&handle->joiner, wefti_waker_task(self)); /* published by register */
@@ -31,16 +31,29 @@ int weft_join_poll(weft_task *handle, weft_task *self, weft_result *result) {
     return 0;
 }
 
+bool wefti_help_begin(struct wefti_worker *w, struct wefti_help *help) {
+    if (w->help_depth == WEFTI_HELP_MAX)
+        return false;
+    w->help_depth++;
+    *help = (struct wefti_help){w->current, w->done}; /* the tasks that run on top of this one set their own */
+    return true;
+}
+
+void wefti_help_end(struct wefti_worker *w, const struct wefti_help *help) {
+    wefti_worker_found(w); /* our poll goes on: we do not search any more, though we may have been woken for it */
+    w->current = help->current;
+    w->done = help->done;
+    w->help_depth--;
+}
+
 /* On a worker: run other tasks until this one has ended; sleep as an idle worker does. */
 static __attribute__((noinline)) int join_helping(struct wefti_worker *w, struct weft_task *task, int64_t until) {
     struct weft_runtime *rt = w->rt;
-    if (w->help_depth == WEFTI_HELP_MAX)
-        return -EDEADLK;
+    struct wefti_help help;
     int error = 0;
     bool registered = false, forever = until == WEFT_NEVER;
-    struct weft_task *current = w->current; /* ours; the tasks that run on top of it set their own */
-    weft_result done = w->done;
-    w->help_depth++;
+    if (!wefti_help_begin(w, &help))
+        return -EDEADLK;
     while (!wefti_word_is_complete(&task->word)) {
         if (!forever && weft_now() >= until) {
             error = -ETIMEDOUT;
@@ -49,6 +62,10 @@ static __attribute__((noinline)) int join_helping(struct wefti_worker *w, struct
         if (wefti_worker_turn(w))
             continue;
         if (!registered) { /* only before sleeping: most joins never get here */
+            if (!wefti_word_join_begin(&task->word)) {
+                error = wefti_word_is_complete(&task->word) ? 0 : -EBUSY;
+                break;
+            }
             store_relaxed(&task->joiner, wefti_waker_thread(&w->park)); /* published by register */
             registered = wefti_word_join_register(&task->word);
             if (registered && forever && rt->sim)
@@ -61,10 +78,7 @@ static __attribute__((noinline)) int join_helping(struct wefti_worker *w, struct
             break;
         }
     }
-    w->help_depth--;
-    wefti_worker_found(w); /* our poll goes on: we do not search any more, though we may have been woken for it */
-    w->current = current;
-    w->done = done;
+    wefti_help_end(w, &help);
     if (registered && forever && rt->sim)
         wefti_sim_worker_join(rt, -1);
     if (error && registered && !wefti_word_join_unregister(&task->word))
@@ -77,6 +91,8 @@ static __attribute__((noinline)) int join_sleeping(struct weft_task *task, int64
     struct wefti_park park = {0};
     struct wefti_sim_joiner joiner = {NULL, task, &park, false};
     bool watched = rt->sim && until == WEFT_NEVER;
+    if (!wefti_word_join_begin(&task->word))
+        return wefti_word_is_complete(&task->word) ? 0 : -EBUSY;
     store_relaxed(&task->joiner, wefti_waker_thread(&park)); /* published by register */
     if (!wefti_word_join_register(&task->word))
         return 0;
@@ -91,11 +107,12 @@ static __attribute__((noinline)) int join_sleeping(struct weft_task *task, int64
 }
 
 int weft_join(weft_task *handle, weft_result *result, weft_deadline until) {
+    CHECK_ALIVE(handle);
     if (!wefti_word_is_complete(&handle->word)) {
         struct wefti_worker *w = wefti_worker_of(wefti_task_rt(handle));
         if (w && w->current == handle)
             return -EDEADLK;
-        if (load_relaxed(&handle->word) & WEFTI_JOINED) /* set by the handle's owner only */
+        if (load_relaxed(&handle->word) & (WEFTI_JOINING | WEFTI_JOINED)) /* a look; join_begin decides */
             return -EBUSY;
         if (until <= 0)
             return -ETIMEDOUT;

@@ -122,20 +122,27 @@ static struct weft_task *stolen(struct wefti_worker *w, struct wefti_link *item,
     return wefti_task_of(item);
 }
 
-/* One other worker at a time is watched: by a search from its first pass to its last, by the watch from one look to the next.
- * If it has been in one poll all that time, what it keeps to itself would wait for long. */
+/* A worker that has been in one poll for a while keeps what is in its slot and batch waiting.  A search suspects one worker, from
+ * its first pass to its last; the watch compares all of them from one look to the next, and hands its finding to a search. */
 static void suspect(struct wefti_worker *w, uint32_t index) {
     w->watched = index != w->index ? index : (index + 1) % w->rt->workers;
     w->watched_polls = load_relaxed(&w->rt->worker[w->watched].counters.polls); /* a hint */
 }
 
 static bool stuck(struct wefti_worker *w) {
-    struct wefti_worker *victim = &w->rt->worker[w->watched];
-    if (!w->shared || !w->rt->lifo_stealing)
+    if (!w->rt->lifo_stealing)
         return false;
-    if (load_relaxed(&victim->counters.polls) == w->watched_polls && wefti_lifo_holds(&victim->lifo)) /* hints */
-        return true;
-    suspect(w, (w->watched + 1) % w->rt->workers);
+    struct wefti_others others = wefti_others_from(w, 0);
+    for (struct wefti_worker *other; (other = wefti_others_next(&others));) {
+        _Atomic uint64_t *seen = &w->rt->seen[other->index];
+        uint64_t polls = load_relaxed(&other->counters.polls); /* hints, all of them */
+        if (load_relaxed(seen) == polls && wefti_lifo_holds(&other->lifo)) {
+            w->watched = other->index;
+            w->watched_polls = polls;
+            return true;
+        }
+        store_relaxed(seen, polls);
+    }
     return false;
 }
 

@@ -77,6 +77,8 @@ static void init_worker(struct weft_runtime *rt, uint32_t index, bool no_steal) 
 static void release(struct weft_runtime *rt, size_t allocated) {
     wefti_slab_fini(&rt->slab);
     wefti_sim_fini(rt);
+    if (rt->seen)
+        wefti_free(rt->seen, allocated * sizeof *rt->seen);
     if (rt->worker)
         wefti_free(rt->worker, allocated * sizeof *rt->worker);
     wefti_free(rt, sizeof *rt);
@@ -135,14 +137,14 @@ static int create(weft_config config, weft_runtime **out) {
     rt->lifo_stealing = rt->workers > 1 && wefti_fence_heavy_init() == 0;
     uint32_t allocated = rt->workers;
     rt->worker = wefti_alloc(allocated * sizeof *rt->worker);
-    if (!rt->worker) {
+    rt->seen = wefti_alloc(allocated * sizeof *rt->seen);
+    if (!rt->worker || !rt->seen) {
         error = -ENOMEM;
         goto fail;
     }
     if (rt->sched->one_thread && (error = wefti_sim_init(rt)))
         goto fail;
     rt->allocated = allocated;
-    rt->stopper = rt->driven ? &rt->worker[0].park : &rt->stop_park;
     for (uint32_t i = 0; i < rt->workers; i++)
         init_worker(rt, i, config.no_steal);
     if ((error = start_threads(rt)))
@@ -174,7 +176,7 @@ static bool wait_unreferenced(struct weft_runtime *rt) {
         int64_t now = wefti_clock();
         if (now >= give_up)
             return false;
-        wefti_park_sleep(&rt->stop_park, now + pause);
+        wefti_park_sleep(&rt->stopper, now + pause);
         pause = pause < 1000000 ? 2 * pause : pause;
     }
     return true;

@@ -70,7 +70,7 @@ struct wefti_worker {
     int64_t measure_began;
     double average;         /* ns a poll */
     uint32_t watched;       /* the worker we suspect of being stuck ... */
-    uint64_t watched_polls; /* ... and how many polls it had made */
+    uint64_t watched_polls; /* ... and how many polls it had made; UINT64_MAX: nobody */
     struct wefti_random random;
     struct wefti_slab_cache cache;
     struct wefti_thread thread;
@@ -135,14 +135,15 @@ struct weft_runtime {
 
     _Alignas(64) _Atomic uint32_t phase;
     _Atomic uint32_t stopping;  /* 1: a thread is in weft_runtime_stop ... */
-    struct wefti_park stop_park;
-    struct wefti_park *stopper; /* ... and sleeps here: stop_park, or a driven worker's, which it drives */
+    struct wefti_park stopper;  /* ... and sleeps here */
+    _Atomic uint32_t driver;    /* 1: a thread is running or sleeping as the driven worker */
     struct wefti_idle idle;
     struct wefti_inject inject;
     struct wefti_slab slab;
     struct wefti_sim *sim;
     _Atomic(const char *) reasons[WEFTI_REASONS]; /* what tasks wait for; [0] is unused */
     struct wefti_worker *worker; /* array */
+    _Atomic uint64_t *seen;      /* polls of each worker at the last look of the watch */
 };
 
 /* The calling thread's worker, or NULL; and the same if it belongs to `rt`. */
@@ -194,7 +195,26 @@ void wefti_notify_if_worth(struct wefti_worker *w, uint32_t waiting);
 /* Wake a particular worker, whatever it waits for. */
 void wefti_worker_wake(struct wefti_worker *w);
 
+/* -- join.c ------------------------------------------------------------------------------------------ */
+/* A poll that waits does other work on top of its own frame: between begin and end the worker may turn and sleep.
+ * False: nested too deep already, and nothing was begun. */
+struct wefti_help {
+    struct weft_task *current;
+    weft_result done;
+};
+bool wefti_help_begin(struct wefti_worker *w, struct wefti_help *help);
+void wefti_help_end(struct wefti_worker *w, const struct wefti_help *help);
+
 /* -- wake.c ------------------------------------------------------------------------------------------ */
+/* Debug builds: a handle or waker whose task is gone, or a handle that was dropped before, names itself and aborts. */
+#ifdef WEFTI_DEBUG
+void wefti_check_handle(const struct weft_task *task, const char *call, uint64_t needs);
+#define CHECK_ALIVE(task) wefti_check_handle((task), __func__, 0)
+#define CHECK_HANDLE(task) wefti_check_handle((task), __func__, WEFTI_JOINABLE)
+#else
+#define CHECK_ALIVE(task) ((void)0)
+#define CHECK_HANDLE(task) ((void)0)
+#endif
 /* The one function that wakes a waker; it is spent. */
 void wefti_wake(wefti_waker waker);
 static inline wefti_waker wefti_waker_task(struct weft_task *task) { return (wefti_waker)(void *)task; }
@@ -205,8 +225,16 @@ void wefti_task_unref(struct weft_task *task, uint64_t clear);
 void wefti_submit(struct weft_task *task, enum wefti_submit why);
 
 /* -- dump.c ------------------------------------------------------------------------------------------ */
+/* weft_dump with at most so many tasks. */
+int wefti_dump(struct weft_runtime *rt, int fd, uint64_t most);
 /* The number of a string in the runtime's table of reasons; 0 when the table is full. */
 uint16_t wefti_reason(struct weft_runtime *rt, const char *what);
+
+/* -- drive.c ----------------------------------------------------------------------------------------- */
+/* Become the driven worker: 0, or what weft_drive returns.  Inside: run it.  Then end. */
+int wefti_drive_begin(struct weft_runtime *rt);
+int wefti_drive_inside(struct weft_runtime *rt, unsigned max_polls);
+void wefti_drive_end(struct weft_runtime *rt);
 
 /* -- stop.c ------------------------------------------------------------------------------------------ */
 /* Tasks spawned and not ended; see stop.c for why 0 is exact. */

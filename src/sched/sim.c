@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #define BUCKETS 64u
+#define DUMP_MAX 1000u /* tasks named in a report */
 #define POLL_TIME 1000 /* virtual ns that each poll takes */
 
 struct wefti_sim {
@@ -150,7 +151,7 @@ bool wefti_sim_idle(struct wefti_worker *w, int64_t until) {
         return false;
     static const char text[] = "weft: deadlock: nothing can ever run again; these tasks wait:\n";
     wefti_write(2, text, sizeof text - 1);
-    weft_dump(rt, 2);
+    wefti_dump(rt, 2, DUMP_MAX);
     wefti_lock_take(&sim->lock);
     for (struct wefti_sim_joiner *joiner = sim->joiners; joiner; joiner = joiner->next)
         if (joiner->dead)

@@ -15,6 +15,7 @@
 #include "sched/sched.h"
 
 #define DRIVE_POLLS 64u                  /* a driven worker, between two looks at the clock */
+#define DUMP_MAX 100u                    /* tasks that a refused stop names */
 #define WALK_AGAIN INT64_C(20000000)     /* for tasks that were spawned while we walked */
 
 uint64_t wefti_live(const struct weft_runtime *rt) {
@@ -27,10 +28,32 @@ uint64_t wefti_live(const struct weft_runtime *rt) {
     return spawned - ended;
 }
 
+/* It sleeps as itself, or as the driven worker that it drives. */
+static void wake_stopper(struct weft_runtime *rt) {
+    wefti_park_wake(&rt->stopper);
+    if (rt->driven)
+        wefti_park_wake(&rt->worker[0].park);
+}
+
 void wefti_stop_check(struct weft_runtime *rt) {
     /* E3; relaxed: the fence of announce came before. */
     if (load_relaxed(&rt->phase) != WEFTI_OPEN && load_relaxed(&rt->stopping) && wefti_live(rt) == 0)
-        wefti_park_wake(rt->stopper); /* E3: wake */
+        wake_stopper(rt); /* E3: wake */
+}
+
+/* S4.  Of a driven runtime the stopper is the driver, unless another thread is: then it looks now and then whether that one
+ * still drives. */
+static void sleep_or_drive(struct weft_runtime *rt, int64_t until) {
+    if (!rt->driven) {
+        wefti_park_sleep(&rt->stopper, until);
+    } else if (wefti_drive_begin(rt) == 0) {
+        if (wefti_drive_inside(rt, DRIVE_POLLS) == 0)
+            wefti_park_sleep(&rt->worker[0].park, until);
+        wefti_drive_end(rt);
+    } else {
+        int64_t soon = wefti_clock() + WEFTI_WATCH_TIMEOUT;
+        wefti_park_sleep(&rt->stopper, soon < until ? soon : until);
+    }
 }
 
 /* Nothing left?  Waits until `until`; false if something still is. */
@@ -42,11 +65,10 @@ static bool wait_quiet(struct weft_runtime *rt, int64_t until) {
             return true;
         if (until != INT64_MAX && wefti_clock() >= until)
             return false;
-        struct wefti_sim_joiner joiner = {NULL, NULL, rt->stopper, false};
+        struct wefti_sim_joiner joiner = {NULL, NULL, rt->driven ? &rt->worker[0].park : &rt->stopper, false};
         if (watched)
             wefti_sim_join_begin(rt, &joiner);
-        if (!rt->driven || weft_drive(rt, DRIVE_POLLS) <= 0)
-            wefti_park_sleep(rt->stopper, until); /* S4 */
+        sleep_or_drive(rt, until);
         if (watched && wefti_sim_join_end(rt, &joiner))
             return false;
     }
@@ -66,6 +88,8 @@ static void join_workers(struct weft_runtime *rt) {
         wefti_park_wake(&rt->worker[i].park);
     for (uint32_t i = rt->driven ? 1 : 0; i < rt->workers; i++)
         wefti_thread_join(&rt->worker[i].thread);
+    while (rt->driven && wefti_drive_begin(rt) == -EBUSY) /* whoever drives it has been woken, and is on his way out */
+        wefti_thread_yield();
 }
 
 static int stop(struct weft_runtime *rt, int64_t until) {
@@ -78,12 +102,18 @@ static int stop(struct weft_runtime *rt, int64_t until) {
     if (!wait_quiet(rt, until)) {
         result = -ECANCELED;
         store_relaxed(&rt->phase, WEFTI_CANCELLING); /* who misses it is found by the next walk */
-        int64_t give_up = wefti_clock() + WEFTI_CANCEL_GRACE, now;
+        uint64_t left = UINT64_MAX;
+        int64_t progress = 0, now;
         do {
-            if ((now = wefti_clock()) >= give_up) {
+            uint64_t live = wefti_live(rt);
+            now = wefti_clock();
+            if (live < left) { /* they are ending: as long as it takes */
+                left = live;
+                progress = now;
+            } else if (now - progress >= WEFTI_CANCEL_GRACE) {
                 static const char text[] = "weft: stop: these tasks do not end:\n";
                 wefti_write(2, text, sizeof text - 1);
-                weft_dump(rt, 2);
+                wefti_dump(rt, 2, DUMP_MAX);
                 return -EBUSY;
             }
             wefti_slab_walk(&rt->slab, cancel_one, NULL);

@@ -4,11 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Debug builds: a handle or waker whose task is gone names itself. */
 #ifdef WEFTI_DEBUG
-static void check_alive(const struct weft_task *task, const char *call) {
+void wefti_check_handle(const struct weft_task *task, const char *call, uint64_t needs) {
     uint64_t word = load_relaxed((wefti_word *)(uintptr_t)&task->word); /* a check, best effort */
-    if (wefti_word_life(word) != WEFTI_FREE)
+    if (wefti_word_life(word) != WEFTI_FREE && (word & needs) == needs)
         return;
     char text[256];
     int size = snprintf(text, sizeof text, "weft: %s: handle of task \"%s\" used after it was dropped\n", call,
@@ -16,9 +15,6 @@ static void check_alive(const struct weft_task *task, const char *call) {
     wefti_write(2, text, size > 0 ? (size_t)size : 0);
     abort();
 }
-#define CHECK_ALIVE(task) check_alive((task), __func__)
-#else
-#define CHECK_ALIVE(task) ((void)0)
 #endif
 
 void wefti_submit(struct weft_task *task, enum wefti_submit why) {
@@ -56,6 +52,7 @@ void wefti_wake(wefti_waker waker) {
 /* -- Wakers ---------------------------------------------------------------------------------------------- */
 
 weft_waker weft_waker_of(weft_task *self) {
+    CHECK_ALIVE(self);
     wefti_word_ref(&self->word);
     return (weft_waker){self};
 }
@@ -92,9 +89,15 @@ void weft_task_cancel(weft_task *task) {
         wefti_submit(task, WEFTI_SUBMIT_WAKE);
 }
 
-int weft_shield(weft_task *self) { return wefti_word_shield(&self->word) ? 0 : -EOVERFLOW; }
+int weft_shield(weft_task *self) {
+    CHECK_ALIVE(self);
+    return wefti_word_shield(&self->word) ? 0 : -EOVERFLOW;
+}
 
-int weft_unshield(weft_task *self) { return wefti_word_unshield(&self->word) ? 0 : -EINVAL; }
+int weft_unshield(weft_task *self) {
+    CHECK_ALIVE(self);
+    return wefti_word_unshield(&self->word) ? 0 : -EINVAL;
+}
 
 bool weft_task_is_cancelled(const weft_task *task) {
     CHECK_ALIVE(task);
@@ -111,9 +114,9 @@ bool weft_task_is_done(const weft_task *handle) {
 void weft_task_drop(weft_task *handle) {
     if (!handle)
         return;
-    CHECK_ALIVE(handle);
+    CHECK_HANDLE(handle);
     /* A waiter that was registered by weft_join_poll and never came back. */
-    uint64_t word = load_relaxed(&handle->word); /* only the handle's owner sets JOINED */
+    uint64_t word = load_relaxed(&handle->word); /* set by whoever has the handle: us */
     if ((word & WEFTI_JOINED) && wefti_word_join_unregister(&handle->word))
         wefti_task_unref((struct weft_task *)load_own(&handle->joiner), 0);
     wefti_task_unref(handle, WEFTI_JOINABLE);
@@ -124,7 +127,10 @@ weft_task *weft_task_self(void) {
     return w ? w->current : NULL;
 }
 
-const char *weft_task_name(const weft_task *task) { return task->name; }
+const char *weft_task_name(const weft_task *task) {
+    CHECK_ALIVE(task);
+    return task->name;
+}
 
 const char *weft_task_state(const weft_task *task) {
     CHECK_ALIVE(task);

@@ -3,7 +3,7 @@
  * What.   One 64-bit word says everything about a task that two threads can disagree about.
  * Words.  bits 0-7    life: FREE, IDLE, SCHEDULED, RUNNING, COMPLETE
  *              8-15   flags: NOTIFIED (woken while it could not be queued), CANCELLED, JOINABLE (a handle exists),
- *                     JOINED (a waiter is registered in task->joiner)
+ *                     JOINING (somebody fills task->joiner), JOINED (it is filled)
  *              16-23  shield depth: above 0, CANCELLED has no effect
  *              24-47  references: one for the scheduler until COMPLETE, one a handle, one a waker
  *              48-63  the kind's own sub-state
@@ -11,7 +11,7 @@
  *         one step, by whoever runs the task.
  * Who.    1 Whoever makes it SCHEDULED puts it into a queue, once.  A queue holds no reference.
  *         2 Whoever takes it out of a queue makes it RUNNING; from then on its fields are the runner's.
- *         3 task->joiner is the handle owner's while JOINED is clear, the completer's once it is COMPLETE with JOINED.
+ *         3 task->joiner belongs to whoever set JOINING; once COMPLETE with JOINED, to the completer.
  *         4 The result is written before COMPLETE and read after it.
  *         5 Who drops the last reference frees.
  * Race.   waker: W1 write what the task waits for     runner: R1 poll: look at it, find nothing
@@ -44,6 +44,7 @@ enum wefti_life {
 #define WEFTI_CANCELLED (UINT64_C(1) << 9)
 #define WEFTI_JOINABLE (UINT64_C(1) << 10)
 #define WEFTI_JOINED (UINT64_C(1) << 11)
+#define WEFTI_JOINING (UINT64_C(1) << 12)
 #define WEFTI_SHIELD_ONE (UINT64_C(1) << 16)
 #define WEFTI_SHIELD_MASK (UINT64_C(0xff) << 16)
 #define WEFTI_REF_ONE (UINT64_C(1) << 24)
@@ -182,18 +183,28 @@ static inline bool wefti_word_is_complete(wefti_word *word) {
     return wefti_word_life(load_acquire(word)) == WEFTI_COMPLETE; /* pairs with to_complete */
 }
 
-/* Handle owner, with task->joiner filled: publish it.  False: COMPLETE already, nobody will look at the joiner. */
-static inline bool wefti_word_join_register(wefti_word *word) {
+/* Somebody wants to wait: task->joiner is his to fill.  False: another does, or it is COMPLETE. */
+static inline bool wefti_word_join_begin(wefti_word *word) {
     uint64_t found = load_relaxed(word); /* only compared */
-    do {
-        wefti_assert(!(found & WEFTI_JOINED), found);
-        if (wefti_word_life(found) == WEFTI_COMPLETE)
-            return !wefti_word_is_complete(word); /* false, and the result may be read */
-    } while (!cas_release(word, &found, found | WEFTI_JOINED)); /* the joiner, to to_complete */
+    do
+        if ((found & (WEFTI_JOINING | WEFTI_JOINED)) || wefti_word_life(found) == WEFTI_COMPLETE)
+            return false;
+    while (!cas_relaxed(word, &found, found | WEFTI_JOINING)); /* a claim; nobody looks at the joiner before register */
     return true;
 }
 
-/* Handle owner, registered before: take the joiner back.  False: COMPLETE came first, the completer has it. */
+/* After join_begin, with task->joiner filled: publish it.  False: COMPLETE already, nobody will look at the joiner. */
+static inline bool wefti_word_join_register(wefti_word *word) {
+    uint64_t found = load_relaxed(word); /* only compared */
+    do {
+        wefti_assert((found & (WEFTI_JOINING | WEFTI_JOINED)) == WEFTI_JOINING, found);
+        if (wefti_word_life(found) == WEFTI_COMPLETE)
+            return !wefti_word_is_complete(word); /* false, and the result may be read */
+    } while (!cas_release(word, &found, (found & ~WEFTI_JOINING) | WEFTI_JOINED)); /* the joiner, to to_complete */
+    return true;
+}
+
+/* Who registered: take the joiner back.  False: COMPLETE came first, the completer has it. */
 static inline bool wefti_word_join_unregister(wefti_word *word) {
     uint64_t found = load_relaxed(word); /* only compared */
     do

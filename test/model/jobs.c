@@ -78,20 +78,24 @@ static weft_job *heap_job;
 
 static void run_it(void *unused) {
     (void)unused;
-    wefti_job_run(heap_job);
+    wefti_job_run(heap_job, &worker[0]);
 }
 
 MC_TEST(jobs_forker_sleeps, .proves = "W16", .bound = 3) {
+    start();
     heap_job = wefti_alloc(sizeof *heap_job);
     weft_job *mine = heap_job;
     mine->fn = job;
     mine->arg = (void *)0;
     int t = mc_spawn(run_it, NULL);
     _Atomic uint32_t *state = wefti_job_state(mine);
-    while (load_acquire(state) != WEFTI_JOB_DONE) { /* as wait_done in fork.c, without the spinning */
+    bool waited = false;
+    while (load_acquire(state) != WEFTI_JOB_DONE) { /* as wait_done in fork.c, nested too deep to help */
         uint32_t found = WEFTI_JOB_NEW;
-        if (cas_relaxed(state, &found, WEFTI_JOB_WAITED) || found == WEFTI_JOB_WAITED)
-            wefti_futex_wait(state, WEFTI_JOB_WAITED, INT64_MAX);
+        if (!waited)
+            waited = cas_relaxed(state, &found, WEFTI_JOB_WAITED);
+        else
+            wefti_park_sleep(&worker[0].park, INT64_MAX);
     }
     mc_assert(done[0] == 1);
     wefti_free(mine, sizeof *mine);

@@ -222,12 +222,21 @@ static void complete(void *unused) {
     }
 }
 
+/* As join.c does it. */
+static bool register_sleeper(void) {
+    if (!wefti_word_join_begin(&word)) {
+        mc_assert(wefti_word_is_complete(&word));
+        return false;
+    }
+    store_relaxed(&joiner, (uintptr_t)&sleeper);
+    return wefti_word_join_register(&word);
+}
+
 MC_TEST(word_join_against_complete, .proves = "B33 B55", .bound = 3) {
     wefti_word_spawn(&word, true);
     wefti_word_to_running(&word);
     int a = mc_spawn(complete, NULL);
-    store_relaxed(&joiner, (uintptr_t)&sleeper);
-    if (wefti_word_join_register(&word))
+    if (register_sleeper())
         wefti_park_sleep(&sleeper, INT64_MAX);
     mc_assert(wefti_word_is_complete(&word));
     mc_assert(result == 42);
@@ -239,8 +248,7 @@ MC_TEST(word_join_gives_up, .proves = "B55", .bound = 3) {
     wefti_word_spawn(&word, true);
     wefti_word_to_running(&word);
     int a = mc_spawn(complete, NULL);
-    store_relaxed(&joiner, (uintptr_t)&sleeper);
-    if (wefti_word_join_register(&word) && !wefti_word_join_unregister(&word)) {
+    if (register_sleeper() && !wefti_word_join_unregister(&word)) {
         wefti_park_sleep(&sleeper, INT64_MAX);
         mc_assert(result == 42);
     }
@@ -253,8 +261,7 @@ MC_TEST(word_join_again_after_giving_up, .proves = "B55") {
     wefti_word_to_running(&word);
     int a = mc_spawn(complete, NULL);
     for (int i = 0; i < 2; i++) {
-        store_relaxed(&joiner, (uintptr_t)&sleeper);
-        if (!wefti_word_join_register(&word))
+        if (!register_sleeper())
             break;
         if (i == 1 || !wefti_word_join_unregister(&word)) {
             wefti_park_sleep(&sleeper, INT64_MAX);
@@ -263,6 +270,29 @@ MC_TEST(word_join_again_after_giving_up, .proves = "B55") {
     }
     mc_assert(result == 42);
     mc_join(a);
+}
+
+/* Two threads that want to wait: one does, the other is told so. */
+static _Atomic int refused;
+
+static void join_too(void *unused) {
+    (void)unused;
+    if (!wefti_word_join_begin(&word)) {
+        add_relaxed(&refused, 1);
+        return;
+    }
+    mc_exclusive(&joiner, sizeof joiner);
+    store_relaxed(&joiner, 1);
+    wefti_word_join_register(&word);
+}
+
+MC_TEST(word_two_joiners, .proves = "B55", .bound = 3) {
+    wefti_word_spawn(&word, true);
+    wefti_word_to_running(&word);
+    int a = mc_spawn(join_too, NULL);
+    join_too(NULL);
+    mc_join(a);
+    mc_assert(load_relaxed(&refused) == 1);
 }
 
 /* -- References */
