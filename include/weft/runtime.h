@@ -4,6 +4,8 @@
  * may live in one process; they share nothing.  The short way is weft_run():
  *
  *     int main(void) { return weft_run(NULL, hello, NULL, NULL) < 0; }
+ *
+ * A process that has a runtime may fork only to exec: the child has none of its threads.
  */
 #ifndef WEFT_RUNTIME_H
 #define WEFT_RUNTIME_H
@@ -75,6 +77,7 @@ WEFT_API int weft_run(const weft_config *config, weft_poll_fn poll, void *state,
 
 /* Run worker 0 of a `driven` runtime on the calling thread: poll tasks until none is ready for it, or
  * `max_polls` (0 = no limit) have been polled or ended by a cancel.  Never blocks.  One thread at a time; not from a task.
+ * When it returns `max_polls` more may be ready, and the wake function will not say so: call again.
  * Returns the number of tasks polled; -EINVAL (not driven); -EDEADLK (called from one of its own tasks);
  * -EBUSY (another thread is driving it). */
 WEFT_API int weft_drive(weft_runtime *rt, unsigned max_polls);

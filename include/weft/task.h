@@ -54,7 +54,7 @@ typedef struct weft_spec {
     size_t state_size;         /* at most WEFT_STATE_MAX */
     void (*drop)(void *state); /* called once when the task has ended, also when it was cancelled
                                   without ever being polled; before its result can be seen; may be NULL */
-    const char *name;          /* for dumps and errors; must outlive the task; NULL = "task" */
+    const char *name;          /* for dumps and errors; static, or valid as long as the runtime; NULL = "task" */
 } weft_spec;
 
 #define WEFT_SPEC_INIT {sizeof(weft_spec), 0, 0, 0, 0, 0}
@@ -80,9 +80,11 @@ WEFT_API weft_poll weft_done(weft_task *self, int status, void *value);
  * returns at once.  One waiter at a time.
  * Call from: a plain thread (it sleeps), or a task's poll (the worker runs other tasks meanwhile, on top of
  * this one's stack; prefer weft_join_poll there).
- * Returns 0 and fills `result` (may be NULL); -ETIMEDOUT (not ended, handle still good); -EDEADLK (a task
- * joins itself, helping is nested too deep, or `sim` found that nothing can ever run again); -EBUSY
- * (another waiter is registered). */
+ * Returns 0 and fills `result` (may be NULL); -ETIMEDOUT (not ended, handle still good); -EDEADLK (it is this task,
+ * or one on whose stack this one is helping; the stack is nearly used up by helping; or `sim` found that nothing can
+ * ever run again); -EBUSY (another waiter is registered).
+ * Helping has a price: the task below goes on only when the one on top has ended, so tasks that wait for each other should
+ * use weft_join_poll.  A thread that drives a runtime must not sleep here for one of its tasks: nobody would drive it. */
 WEFT_API int weft_join(weft_task *handle, weft_result *result, weft_deadline until);
 
 /* Join from a poll: either the task has ended, or `self` will be woken when it does.
@@ -99,8 +101,9 @@ WEFT_API void weft_task_drop(weft_task *handle);
 
 /* -- Wakers ----------------------------------------------------------------------------------------- */
 
-/* A counted reference with which anyone may wake a task, from any thread, at any time: also after the task
- * has ended (nothing happens).  Every waker is dropped or spent exactly once.  All zero means none. */
+/* A counted reference with which anyone may wake a task, from any thread (not from a signal handler), at any time: also
+ * after the task has ended (nothing happens).  Every waker is dropped or spent exactly once, before the runtime is
+ * destroyed.  All zero means none. */
 typedef struct weft_waker {
     void *target;
 } weft_waker;

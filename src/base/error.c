@@ -6,7 +6,7 @@
 #define TEXT(x) TEXT2(x)
 
 const char *weft_strerror(int code) {
-    switch (code < 0 ? -code : code) {
+    switch (code < 0 ? 0u - (unsigned)code : (unsigned)code) {
     case 0: return "success";
     case EINVAL: return "invalid argument or configuration (unknown scheduler, bad number, no runtime, or a limit exceeded)";
     case E2BIG: return "the structure comes from a newer weft and sets something this library does not know";
@@ -20,6 +20,9 @@ const char *weft_strerror(int code) {
     case EOVERFLOW: return "nested too deep";
     case ENOSYS: return "not supported by this system";
     case EBADF: return "not an open file descriptor";
+    case EIO: return "input or output failed";
+    case ENOSPC: return "no space left";
+    case EFBIG: return "the file would become too large";
     case EPIPE: return "the other end is closed";
     default: return "unknown error";
     }

@@ -7,7 +7,8 @@
  *           riscv64   s0-s11, ra, sp, fs0-fs11, the rounding mode
  *         The stack is 16-byte aligned at entry as after a call.  A context is resumed once for each time it was saved, by one
  *         thread at a time, which may be another thread than the one that saved it.
- *         The signal mask is not saved: it belongs to the thread.
+ *         The signal mask, errno and thread-locals are not saved: they belong to the thread.  Nor are the flags of
+ *         floating-point exceptions: after a switch they may be either side's, or cleared, but never cause a trap.
  * Unwinding.  Call frame information is right at every instruction, so debuggers and profilers see through a switch; the
  *         first frame of a context ends the backtrace.
  * Checked by.  test/unit/ctx_switch.c, natively and on emulated processors.

@@ -4,8 +4,14 @@
 #include <stdint.h>
 #include <string.h>
 
-/* In switch.S: calls the entry, whose address it finds in a saved register, with `pass`. */
+/* In switch.S: calls the entry, whose address it finds in a saved register, with `pass`.  Begins with a nop, which is
+ * jumped over: an unwinder looks for the caller one byte before the return address. */
 void wefti_ctx_trampoline(void);
+#if defined(__x86_64__)
+enum { NOP_SIZE = 1 };
+#else
+enum { NOP_SIZE = 4 };
+#endif
 
 void wefti_ctx_init(struct wefti_ctx *ctx, void *base, size_t size, void (*entry)(void *pass)) {
     uintptr_t top = ((uintptr_t)base + size) & ~(uintptr_t)15;
@@ -15,24 +21,24 @@ void wefti_ctx_init(struct wefti_ctx *ctx, void *base, size_t size, void (*entry
     uint64_t frame[9] = {0};
     uint32_t mxcsr;
     uint16_t x87;
-    __asm__("stmxcsr %0" : "=m"(mxcsr));
-    __asm__("fnstcw %0" : "=m"(x87));
+    __asm__ volatile("stmxcsr %0" : "=m"(mxcsr)); /* volatile: not always the same */
+    __asm__ volatile("fnstcw %0" : "=m"(x87));
     frame[0] = (uint64_t)x87 << 32 | (mxcsr & ~UINT32_C(0x3f)); /* the maker's modes, no pending exceptions */
-    frame[4] = (uint64_t)(uintptr_t)entry;                      /* r12 */
-    frame[7] = (uint64_t)(uintptr_t)wefti_ctx_trampoline;
+    frame[4] = (uint64_t)(uintptr_t)entry; /* r12 */
+    frame[7] = (uint64_t)(uintptr_t)wefti_ctx_trampoline + NOP_SIZE;
 #elif defined(__aarch64__)
     /* d8-d15, x19-x28, x29, x30, FPCR, padding. */
     uint64_t frame[22] = {0}, fpcr;
-    __asm__("mrs %0, fpcr" : "=r"(fpcr));
-    frame[8] = (uint64_t)(uintptr_t)entry;                 /* x19 */
-    frame[19] = (uint64_t)(uintptr_t)wefti_ctx_trampoline; /* x30 */
+    __asm__ volatile("mrs %0, fpcr" : "=r"(fpcr)); /* volatile: not always the same */
+    frame[8] = (uint64_t)(uintptr_t)entry;                            /* x19 */
+    frame[19] = (uint64_t)(uintptr_t)wefti_ctx_trampoline + NOP_SIZE; /* x30 */
     frame[20] = fpcr;
 #elif defined(__riscv) && __riscv_xlen == 64
     /* ra, s0-s11, fs0-fs11, rounding mode. */
     uint64_t frame[26] = {0}, frm;
-    __asm__("frrm %0" : "=r"(frm));
-    frame[0] = (uint64_t)(uintptr_t)wefti_ctx_trampoline; /* ra */
-    frame[2] = (uint64_t)(uintptr_t)entry;                /* s1 */
+    __asm__ volatile("frrm %0" : "=r"(frm)); /* volatile: not always the same */
+    frame[0] = (uint64_t)(uintptr_t)wefti_ctx_trampoline + NOP_SIZE; /* ra */
+    frame[2] = (uint64_t)(uintptr_t)entry;                           /* s1 */
     frame[25] = frm;
 #else
 #error "weft needs a context switch for this processor: src/ctx/switch.S"

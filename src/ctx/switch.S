@@ -2,10 +2,19 @@
 
 #if defined(__x86_64__)
 
-#if defined(__CET__)
-#include <cet.h>
+/* With -fcf-protection: indirect branches land on endbr64 (IBT).  The second stack of return addresses (SHSTK) is not
+ * switched, so this file must not be marked as fit for it: that is why <cet.h>, which marks both, is not used. */
+#if defined(__CET__) && (__CET__ & 1)
+#define ENDBR endbr64
+#define NOTRACK notrack
+        .section .note.gnu.property, "a"
+        .p2align 3
+        .long   4, 16, 5                /* sizes of name and contents, NT_GNU_PROPERTY_TYPE_0 */
+        .asciz  "GNU"
+        .long   0xc0000002, 4, 1, 0     /* GNU_PROPERTY_X86_FEATURE_1_AND: IBT */
 #else
-#define _CET_ENDBR
+#define ENDBR
+#define NOTRACK
 #endif
 
 /* rdi: from, rsi: to, rdx: pass.  The control words are loaded only when they differ: loading them costs more than all the
@@ -17,7 +26,7 @@
         .type   wefti_ctx_switch, @function
 wefti_ctx_switch:
         .cfi_startproc
-        _CET_ENDBR
+        ENDBR
         pushq   %rbp
         .cfi_def_cfa_offset 16
         .cfi_offset %rbp, -16
@@ -75,11 +84,7 @@ wefti_ctx_switch:
         popq    %rcx
         .cfi_def_cfa_offset 0
         .cfi_register %rip, %rcx
-#if defined(__CET__)
-        notrack jmp *%rcx
-#else
-        jmp     *%rcx
-#endif
+        NOTRACK jmp *%rcx
 .Lload_mxcsr:
         .cfi_def_cfa_offset 64
         .cfi_offset %rip, -8
@@ -92,12 +97,14 @@ wefti_ctx_switch:
         ldmxcsr (%rsp)
         jmp     .Lmxcsr_done
 .Lload_x87:
+        fnclex                          /* flags that the other side raised would trap here if this side asks for traps */
         fldcw   4(%rsp)
         jmp     .Lx87_done
         .cfi_endproc
         .size   wefti_ctx_switch, . - wefti_ctx_switch
 
-/* The first frame: r12 is the entry, rax what was passed.  It ends every backtrace. */
+/* The first frame: r12 is the entry, rax what was passed.  It ends every backtrace.  Entered behind the nop, since an
+ * unwinder looks for the caller one byte before the return address. */
         .p2align 4
         .globl  wefti_ctx_trampoline
         .hidden wefti_ctx_trampoline
@@ -105,9 +112,10 @@ wefti_ctx_switch:
 wefti_ctx_trampoline:
         .cfi_startproc
         .cfi_undefined %rip
-        _CET_ENDBR
+        nop
         movq    %rax, %rdi
         subq    $8, %rsp
+        .cfi_def_cfa_offset 16
         callq   *%r12
         ud2                             /* entry does not return */
         .cfi_endproc
@@ -149,6 +157,14 @@ wefti_ctx_switch:
         .cfi_offset x28, -40
         .cfi_offset x29, -32
         .cfi_offset x30, -24
+        .cfi_offset d8, -176
+        .cfi_offset d9, -168
+        .cfi_offset d10, -160
+        .cfi_offset d11, -152
+        .cfi_offset d12, -144
+        .cfi_offset d13, -136
+        .cfi_offset d14, -128
+        .cfi_offset d15, -120
         mrs     x9, fpcr
         str     x9, [sp, #160]
         mov     x10, sp
@@ -183,11 +199,20 @@ wefti_ctx_switch:
         .cfi_same_value x28
         .cfi_same_value x29
         .cfi_same_value x30
+        .cfi_same_value d8
+        .cfi_same_value d9
+        .cfi_same_value d10
+        .cfi_same_value d11
+        .cfi_same_value d12
+        .cfi_same_value d13
+        .cfi_same_value d14
+        .cfi_same_value d15
         mov     x0, x2
         ret
         .cfi_endproc
         .size   wefti_ctx_switch, . - wefti_ctx_switch
 
+/* x19 is the entry, x0 what was passed.  Entered behind the nop (see above); a return needs no bti. */
         .p2align 4
         .globl  wefti_ctx_trampoline
         .hidden wefti_ctx_trampoline
@@ -195,7 +220,7 @@ wefti_ctx_switch:
 wefti_ctx_trampoline:
         .cfi_startproc
         .cfi_undefined x30
-        hint    #36                     /* bti j */
+        nop
         mov     x29, #0
         blr     x19
         brk     #1
@@ -252,6 +277,18 @@ wefti_ctx_switch:
         fsd     fs9, 176(sp)
         fsd     fs10, 184(sp)
         fsd     fs11, 192(sp)
+        .cfi_offset fs0, -104
+        .cfi_offset fs1, -96
+        .cfi_offset fs2, -88
+        .cfi_offset fs3, -80
+        .cfi_offset fs4, -72
+        .cfi_offset fs5, -64
+        .cfi_offset fs6, -56
+        .cfi_offset fs7, -48
+        .cfi_offset fs8, -40
+        .cfi_offset fs9, -32
+        .cfi_offset fs10, -24
+        .cfi_offset fs11, -16
         frrm    t0
         sd      t0, 200(sp)
         sd      sp, 0(a0)
@@ -298,11 +335,24 @@ wefti_ctx_switch:
         .cfi_restore s9
         .cfi_restore s10
         .cfi_restore s11
+        .cfi_restore fs0
+        .cfi_restore fs1
+        .cfi_restore fs2
+        .cfi_restore fs3
+        .cfi_restore fs4
+        .cfi_restore fs5
+        .cfi_restore fs6
+        .cfi_restore fs7
+        .cfi_restore fs8
+        .cfi_restore fs9
+        .cfi_restore fs10
+        .cfi_restore fs11
         mv      a0, a2
         ret
         .cfi_endproc
         .size   wefti_ctx_switch, . - wefti_ctx_switch
 
+/* s1 is the entry, a0 what was passed.  Entered behind the nop (see above), which takes four bytes. */
         .p2align 4
         .globl  wefti_ctx_trampoline
         .hidden wefti_ctx_trampoline
@@ -310,6 +360,10 @@ wefti_ctx_switch:
 wefti_ctx_trampoline:
         .cfi_startproc
         .cfi_undefined ra
+        .option push
+        .option norvc
+        nop
+        .option pop
         li      s0, 0
         jalr    s1
         unimp

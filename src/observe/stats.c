@@ -32,8 +32,8 @@ int weft_stats_read(const weft_runtime *rt, int worker, weft_stats *out) {
             add_worker(&rt->worker[i].counters, &stats);
     if (worker < 0)
         stats.spawned += load_relaxed(&rt->inject.admitted);
-    stats.size = out->size;
-    memcpy(out, &stats, out->size < sizeof stats ? out->size : sizeof stats);
+    stats.size = out->size < sizeof stats ? out->size : sizeof stats; /* what is filled */
+    memcpy(out, &stats, stats.size);
     return 0;
 }
 

@@ -9,6 +9,7 @@
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -102,38 +103,77 @@ void wefti_relax(void) {
 #endif
 }
 
-/* The first number pair of a small file such as cpu.max: false when absent or not limited. */
-static bool read_quota(const char *path, long long *quota, long long *period) {
+uintptr_t wefti_stack_limit(void) {
+    pthread_attr_t attr;
+    void *lowest;
+    size_t size;
+    if (pthread_getattr_np(pthread_self(), &attr))
+        return 0;
+    int error = pthread_attr_getstack(&attr, &lowest, &size);
+    pthread_attr_destroy(&attr);
+    return error ? 0 : (uintptr_t)lowest + (size / 4 < 262144 ? size / 4 : 262144);
+}
+
+/* A small file as text; false when it cannot be read. */
+static bool read_text(const char *path, char *text, size_t room) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
-    char text[64];
-    ssize_t size = read(fd, text, sizeof text - 1);
+    ssize_t size = read(fd, text, room - 1);
     close(fd);
-    if (size <= 0)
-        return false;
-    text[size] = 0;
+    text[size > 0 ? size : 0] = 0;
+    return size > 0;
+}
+
+/* "quota period" in microseconds, as CPUs rounded up; 0 = no limit. */
+static unsigned quota_cpus(const char *text, long long period) {
     char *end;
-    *quota = strtoll(text, &end, 10);
-    if (end == text)
-        return false; /* "max" */
-    if (period)
-        *period = strtoll(end, NULL, 10);
-    return *quota > 0;
+    long long quota = strtoll(text, &end, 10);
+    if (end == text || quota <= 0)
+        return 0; /* "max" */
+    if (*end == ' ')
+        period = strtoll(end, NULL, 10);
+    return period > 0 ? (unsigned)((quota + period - 1) / period) : 0;
+}
+
+/* The smallest quota from our control group up to the root. */
+static unsigned cgroup_cpus(void) {
+    char text[512], group[512], path[640];
+    unsigned least = 0;
+    group[0] = 0;
+    if (read_text("/proc/self/cgroup", text, sizeof text)) {
+        char *v2 = strstr(text, "0::/");
+        if (v2) {
+            v2[strcspn(v2, "\n")] = 0;
+            snprintf(group, sizeof group, "%s", v2 + 3);
+        }
+    }
+    for (;;) {
+        char *slash = strrchr(group, '/');
+        snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
+        unsigned cpus = read_text(path, text, sizeof text) ? quota_cpus(text, 0) : 0;
+        if (cpus && (!least || cpus < least))
+            least = cpus;
+        if (!slash)
+            break;
+        *slash = 0;
+    }
+    char period[64];
+    if (!least && read_text("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", text, sizeof text) &&
+        read_text("/sys/fs/cgroup/cpu/cpu.cfs_period_us", period, sizeof period)) {
+        text[strcspn(text, "\n")] = 0;
+        least = quota_cpus(text, strtoll(period, NULL, 10));
+    }
+    return least;
 }
 
 unsigned wefti_cpu_count(void) {
-    unsigned count = 1;
     cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
-        count = (unsigned)CPU_COUNT(&set);
-    long long quota = 0, period = 0;
-    if (read_quota("/sys/fs/cgroup/cpu.max", &quota, &period) ||
-        (read_quota("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", &quota, NULL) &&
-         read_quota("/sys/fs/cgroup/cpu/cpu.cfs_period_us", &period, NULL))) {
-        if (period > 0 && (unsigned long long)(quota + period - 1) / (unsigned long long)period < count)
-            count = (unsigned)((quota + period - 1) / period);
-    }
+    long online = sysconf(_SC_NPROCESSORS_ONLN); /* for machines with more CPUs than a cpu_set_t holds */
+    unsigned count = sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : online > 0 ? (unsigned)online : 1;
+    unsigned quota = cgroup_cpus();
+    if (quota && quota < count)
+        count = quota;
     return count ? count : 1;
 }
 

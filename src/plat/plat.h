@@ -24,6 +24,8 @@ void wefti_thread_join(struct wefti_thread *thread);
 void wefti_thread_yield(void);
 /* One turn of a spin loop: the loop reads something that another thread will write. */
 void wefti_relax(void);
+/* The address that this thread's stack must not grow below, with room to spare for whoever asks. */
+uintptr_t wefti_stack_limit(void);
 /* CPUs this process may use: affinity mask, and cgroup quota rounded up; at least 1. */
 unsigned wefti_cpu_count(void);
 

@@ -39,6 +39,7 @@ int wefti_drive_inside(struct weft_runtime *rt, unsigned max_polls) {
     struct wefti_worker *w = &rt->worker[0], *outer = wefti_worker_self(); /* the caller may be a worker of another runtime */
     int polls = 0;
     wefti_self_set(w);
+    w->stack_limit = wefti_stack_limit();
     if (w->parking)
         wefti_worker_return(w);
     if (poll_some(w, max_polls, &polls)) {

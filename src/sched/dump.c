@@ -28,7 +28,8 @@ uint16_t wefti_reason(struct weft_runtime *rt, const char *what) {
     for (uint32_t i = 1; i < WEFTI_REASONS; i++) {
         const char *found = NULL;
         /* Release: the string, to dump_task; a slot is written once. */
-        if (load_relaxed(&rt->reasons[i]) == what || cas_release(&rt->reasons[i], &found, what) || found == what)
+        const char *there = load_relaxed(&rt->reasons[i]); /* only compared */
+        if (there == what || (!there && (cas_release(&rt->reasons[i], &found, what) || found == what)))
             return (uint16_t)i;
     }
     return 0;

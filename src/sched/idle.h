@@ -69,18 +69,24 @@ static inline bool wefti_idle_retract(struct wefti_idle *idle, uint32_t worker) 
     return and_relaxed(&idle->parked[worker / 64], ~bit) & bit; /* `claimed` hands over */
 }
 
+/* S4, for a particular worker.  True: it was parked, and is the caller's to wake. */
+static inline bool wefti_idle_claim_one(struct wefti_idle *idle, uint32_t worker) {
+    uint64_t bit = UINT64_C(1) << worker % 64;
+    return and_acquire(&idle->parked[worker / 64], ~bit) & bit; /* pairs with announce */
+}
+
 /* S4.  The lowest parked worker, now the caller's to wake, or -1.  last_0: worker 0 only if no other is parked. */
 static inline int wefti_idle_claim(struct wefti_idle *idle, bool last_0) {
     uint64_t skip = last_0;
     for (uint32_t i = 0; i < (idle->workers + 63) / 64; i++, skip = 0) {
         uint64_t word;
         while ((word = load_relaxed(&idle->parked[i]) & ~skip)) { /* F1 orders it */
-            uint64_t bit = word & -word;
-            if (and_acquire(&idle->parked[i], ~bit) & bit) /* pairs with announce */
-                return (int)(i * 64 + (uint32_t)__builtin_ctzll(bit)); /* else somebody else got that one */
+            uint32_t worker = i * 64 + (uint32_t)__builtin_ctzll(word);
+            if (wefti_idle_claim_one(idle, worker))
+                return (int)worker; /* else somebody else got that one */
         }
     }
-    return last_0 && (and_acquire(&idle->parked[0], ~UINT64_C(1)) & 1) ? 0 : -1; /* pairs with announce */
+    return last_0 && wefti_idle_claim_one(idle, 0) ? 0 : -1;
 }
 
 /* Hints, without a fence.  The highest parked worker, or -1. */

@@ -11,7 +11,7 @@ static void read_result(struct weft_task *task, weft_result *result) {
 }
 
 int weft_join_poll(weft_task *handle, weft_task *self, weft_result *result) {
-    CHECK_ALIVE(handle);
+    CHECK_HANDLE(handle);
     if (handle == self)
         return -EDEADLK;
     if (!wefti_word_is_complete(&handle->word)) {
@@ -32,10 +32,10 @@ int weft_join_poll(weft_task *handle, weft_task *self, weft_result *result) {
 }
 
 bool wefti_help_begin(struct wefti_worker *w, struct wefti_help *help) {
-    if (w->help_depth == WEFTI_HELP_MAX)
+    if ((uintptr_t)__builtin_frame_address(0) < w->stack_limit)
         return false;
-    w->help_depth++;
-    *help = (struct wefti_help){w->current, w->done}; /* the tasks that run on top of this one set their own */
+    *help = (struct wefti_help){w->help, w->current, w->done}; /* the tasks that run on top of this one set their own */
+    w->help = help;
     return true;
 }
 
@@ -43,7 +43,17 @@ void wefti_help_end(struct wefti_worker *w, const struct wefti_help *help) {
     wefti_worker_found(w); /* our poll goes on: we do not search any more, though we may have been woken for it */
     w->current = help->current;
     w->done = help->done;
-    w->help_depth--;
+    w->help = help->below;
+}
+
+/* Is the task running on this worker, at the top or below others that wait? */
+static bool is_on_stack(const struct wefti_worker *w, const struct weft_task *task) {
+    if (w->current == task)
+        return true;
+    for (const struct wefti_help *help = w->help; help; help = help->below)
+        if (help->current == task)
+            return true;
+    return false;
 }
 
 /* On a worker: run other tasks until this one has ended; sleep as an idle worker does. */
@@ -107,10 +117,10 @@ static __attribute__((noinline)) int join_sleeping(struct weft_task *task, int64
 }
 
 int weft_join(weft_task *handle, weft_result *result, weft_deadline until) {
-    CHECK_ALIVE(handle);
+    CHECK_HANDLE(handle);
     if (!wefti_word_is_complete(&handle->word)) {
         struct wefti_worker *w = wefti_worker_of(wefti_task_rt(handle));
-        if (w && w->current == handle)
+        if (w && is_on_stack(w, handle))
             return -EDEADLK;
         if (load_relaxed(&handle->word) & (WEFTI_JOINING | WEFTI_JOINED)) /* a look; join_begin decides */
             return -EBUSY;

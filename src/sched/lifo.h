@@ -41,8 +41,11 @@ static inline void wefti_lifo_enter(struct wefti_lifo *lifo) {
         if (load_acquire(&lifo->thief) == 0) /* O3, pairs with T4 */
             return;
         store_release(&lifo->busy, 0);
-        while (load_relaxed(&lifo->thief)) /* a few instructions of another thread */
-            wefti_relax();
+        for (unsigned spin = 0; load_relaxed(&lifo->thief); spin++) /* a few instructions of another thread ... */
+            if (spin < 64)
+                wefti_relax();
+            else
+                wefti_thread_yield(); /* ... that does not run just now */
     }
 }
 

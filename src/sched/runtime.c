@@ -27,11 +27,19 @@ static int env_number(const char *name, uint64_t *value) {
     return 0;
 }
 
+/* The caller's code is right and his environment is not: say so, since no code can. */
+static int bad_env(const char *name, const char *value, const char *expected) {
+    char text[256];
+    int size = snprintf(text, sizeof text, "weft: %s=%.64s: expected %s\n", name, value, expected);
+    wefti_write(2, text, size > 0 ? (size_t)size : 0);
+    return -EINVAL;
+}
+
 /* The caller's config as this library knows it, then the environment on top. */
 static int settle(const weft_config *given, weft_config *config) {
     *config = (weft_config)WEFT_CONFIG_INIT;
     if (given) {
-        if (given->size < offsetof(weft_config, workers))
+        if (given->size < offsetof(weft_config, workers) || given->size > WEFTI_STRUCT_MAX)
             return -EINVAL;
         for (size_t i = sizeof *config; i < given->size; i++)
             if (((const unsigned char *)given)[i])
@@ -46,13 +54,15 @@ static int settle(const weft_config *given, weft_config *config) {
             if (!strcmp(scheds[i]->name, sched))
                 found = i;
         if (!found)
-            return -EINVAL;
+            return bad_env("WEFT_SCHED", sched, "ring, deque, fifo or sim");
         config->sched = (weft_sched)found;
     }
     uint64_t workers = config->workers, seed = config->seed;
-    if (env_number("WEFT_WORKERS", &workers) || env_number("WEFT_SEED", &seed))
-        return -EINVAL;
-    if ((unsigned)config->sched >= SCHEDS || workers > WEFTI_WORKERS_MAX)
+    if (env_number("WEFT_WORKERS", &workers) || workers > WEFTI_WORKERS_MAX)
+        return wefti_env("WEFT_WORKERS") ? bad_env("WEFT_WORKERS", wefti_env("WEFT_WORKERS"), "a number up to 1024") : -EINVAL;
+    if (env_number("WEFT_SEED", &seed))
+        return bad_env("WEFT_SEED", wefti_env("WEFT_SEED"), "a decimal number of 64 bits");
+    if ((unsigned)config->sched >= SCHEDS)
         return -EINVAL;
     config->workers = (unsigned)workers;
     config->seed = seed;

@@ -28,9 +28,9 @@
 #define WEFTI_WATCH_TIMEOUT INT64_C(1000000) /* how often a sleeper looks for stuck workers while others run */
 #define WEFTI_WAKE_WORTH 50000.0             /* ns of waiting work that pay for waking a worker */
 #define WEFTI_CANCEL_GRACE INT64_C(2000000000) /* R36: how long cancelled tasks and held references may take */
-#define WEFTI_HELP_MAX 64u                   /* joins nested on one worker's stack */
 
 #define WEFTI_REASONS 256u
+#define WEFTI_STRUCT_MAX 4096u /* a config or spec that says it is larger was not initialised */
 
 /* Why a task is handed to the scheduler. */
 enum wefti_submit {
@@ -59,7 +59,8 @@ struct wefti_worker {
     bool owes_watch;        /* worker.c: the watch */
     bool parking;           /* B21: between announcing and being back */
     bool driven;            /* no thread: weft_drive */
-    uint32_t help_depth;    /* weft_join calls on the stack */
+    struct wefti_help *help; /* the newest poll on our stack that waits */
+    uintptr_t stack_limit;   /* of the thread that runs us: do not nest below */
     struct weft_task *current;
     weft_result done;       /* what the running poll left with weft_done */
     uint32_t tick_left;     /* polls until the next maintenance */
@@ -199,6 +200,7 @@ void wefti_worker_wake(struct wefti_worker *w);
 /* A poll that waits does other work on top of its own frame: between begin and end the worker may turn and sleep.
  * False: nested too deep already, and nothing was begun. */
 struct wefti_help {
+    struct wefti_help *below; /* the wait that ours lies on top of */
     struct weft_task *current;
     weft_result done;
 };

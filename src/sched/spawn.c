@@ -26,7 +26,7 @@ INLINE void fill(struct weft_task *task, const weft_spec *spec, bool handle) {
 /* The spec as this library knows it.  One from an older header is shorter, one from a newer header may be longer as
  * long as what we do not know is zero. */
 static int known_spec(const weft_spec *given, weft_spec *known) {
-    if (given->size < offsetof(weft_spec, state))
+    if (given->size < offsetof(weft_spec, state) || given->size > WEFTI_STRUCT_MAX)
         return -EINVAL;
     for (size_t i = sizeof *known; i < given->size; i++)
         if (((const unsigned char *)given)[i])

@@ -88,8 +88,11 @@ static void join_workers(struct weft_runtime *rt) {
         wefti_park_wake(&rt->worker[i].park);
     for (uint32_t i = rt->driven ? 1 : 0; i < rt->workers; i++)
         wefti_thread_join(&rt->worker[i].thread);
-    while (rt->driven && wefti_drive_begin(rt) == -EBUSY) /* whoever drives it has been woken, and is on his way out */
-        wefti_thread_yield();
+    if (rt->driven) {
+        while (wefti_drive_begin(rt)) /* whoever drives it has been woken, and is on his way out */
+            wefti_thread_yield();
+        wefti_drive_end(rt);
+    }
 }
 
 static int stop(struct weft_runtime *rt, int64_t until) {

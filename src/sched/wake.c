@@ -107,7 +107,7 @@ bool weft_task_is_cancelled(const weft_task *task) {
 /* -- Handles --------------------------------------------------------------------------------------------- */
 
 bool weft_task_is_done(const weft_task *handle) {
-    CHECK_ALIVE(handle);
+    CHECK_HANDLE(handle);
     return wefti_word_is_complete((wefti_word *)(uintptr_t)&handle->word);
 }
 
@@ -146,6 +146,7 @@ void weft_task_waits_for(weft_task *self, const char *what) {
 weft_poll weft_done(weft_task *self, int status, void *value) {
     struct wefti_worker *w = wefti_worker_self();
     wefti_assert(w && w->current == self, (uintptr_t)self); /* only the running task has a result to leave */
+    wefti_assert(status <= 0, (unsigned)status);
     w->done = (weft_result){status, value};
     return WEFT_READY;
 }

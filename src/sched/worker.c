@@ -78,13 +78,8 @@ void wefti_worker_wake(struct wefti_worker *w) {
         w->rt->wake(w->rt->wake_arg);
 }
 
-void wefti_notify(struct weft_runtime *rt, struct wefti_worker *w) {
-    fence_seq_cst(); /* S2, F1 */
-    if (load_acquire(&rt->idle.searching) && !rt->sched->wake_each) /* S3; acquire, pairs with P2: its bit */
-        return;
-    int index = wefti_idle_claim(&rt->idle, rt->driven); /* S4 */
-    if (index < 0)
-        return;
+/* S5, S6: the sleeper's bit is ours. */
+static void wake_claimed(struct weft_runtime *rt, struct wefti_worker *w, uint32_t index) {
     struct wefti_worker *sleeper = &rt->worker[index];
     if (!sleeper->driven)
         add_relaxed(&rt->idle.searching, 1); /* S5; `claimed` orders it.  Who knows when a driven one will search? */
@@ -92,6 +87,15 @@ void wefti_notify(struct weft_runtime *rt, struct wefti_worker *w) {
     if (w)
         wefti_count(&w->counters.wakes, 1);
     wefti_worker_wake(sleeper); /* S6: wake */
+}
+
+void wefti_notify(struct weft_runtime *rt, struct wefti_worker *w) {
+    fence_seq_cst(); /* S2, F1 */
+    if (load_acquire(&rt->idle.searching) && !rt->sched->wake_each) /* S3; acquire, pairs with P2: its bit */
+        return;
+    int index = wefti_idle_claim(&rt->idle, rt->driven); /* S4 */
+    if (index >= 0)
+        wake_claimed(rt, w, (uint32_t)index);
 }
 
 void wefti_notify_if_worth(struct wefti_worker *w, uint32_t waiting) {
@@ -148,7 +152,9 @@ void wefti_worker_found(struct wefti_worker *w) {
         stop_searching(w);
     if (WEFTI_UNLIKELY(w->owes_watch)) {
         w->owes_watch = false;
-        wefti_notify(w->rt, w); /* he finds nothing, and keeps the watch */
+        int highest = wefti_idle_highest(&w->rt->idle);
+        if (highest >= 0 && wefti_idle_claim_one(&w->rt->idle, (uint32_t)highest))
+            wake_claimed(w->rt, w, (uint32_t)highest); /* he finds nothing, and keeps the watch */
     }
 }
 
@@ -244,6 +250,7 @@ void wefti_worker_sleep(struct wefti_worker *w, int64_t until) {
 void wefti_worker_main(void *worker) {
     struct wefti_worker *w = worker;
     wefti_self_set(w);
+    w->stack_limit = wefti_stack_limit();
     while (load_relaxed(&w->rt->phase) != WEFTI_STOPPED) /* announce looks again, after a fence */
         if (!wefti_worker_turn(w))
             wefti_worker_sleep(w, INT64_MAX);

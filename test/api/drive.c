@@ -166,6 +166,52 @@ API_TEST(drive_with_threads_beside, "", .sched = "ring deque fifo") {
     fixture_end(rt);
 }
 
+/* One thread at a time: the second is told. */
+struct two {
+    weft_runtime *rt;
+    struct blocker blocker;
+};
+
+static void drive_twice(unsigned index, void *arg) {
+    struct two *two = arg;
+    if (index == 0) {
+        CHECK_EQ(weft_drive(two->rt, 0), 1);
+        return;
+    }
+    REQUIRE_EVENTUALLY(two->blocker.entered);
+    CHECK_EQ(weft_drive(two->rt, 0), -EBUSY);
+    CHECK_EQ(weft_drive_wait(two->rt, 0, WEFT_NEVER), -EBUSY);
+    two->blocker.release = true;
+}
+
+API_TEST(drive_one_thread_at_a_time, "") {
+    static struct two two;
+    two.rt = begin_driven(1);
+    REQUIRE_EQ(weft_go(two.rt, fixture_block, &two.blocker, NULL), 0);
+    harness_threads(2, drive_twice, &two);
+    CHECK_EQ(weft_drive(two.rt, 0), 0);
+    fixture_end(two.rt);
+}
+
+/* A task of one runtime drives another. */
+static weft_poll drive_other(weft_task *self, void *state) {
+    weft_runtime *mine = weft_runtime_current();
+    CHECK_EQ(weft_drive(state, 0), 1);
+    CHECK_EQ(weft_runtime_current(), mine);
+    CHECK_EQ(weft_task_self(), self);
+    return weft_done(self, 0, NULL);
+}
+
+API_TEST(drive_from_other_runtime, "") {
+    weft_runtime *driven = begin_driven(1), *rt = fixture_begin_patient();
+    atomic_uint ran = 0;
+    REQUIRE_EQ(weft_go(driven, fixture_count, &ran, NULL), 0);
+    fixture_finish(fixture_go(rt, drive_other, driven));
+    CHECK_EQ(ran, 1);
+    fixture_end(rt);
+    fixture_end(driven);
+}
+
 /* -- Stopping ----------------------------------------------------------------------------------------------- */
 
 API_TEST(drive_stop_finishes_tasks, "W37") {
@@ -176,6 +222,8 @@ API_TEST(drive_stop_finishes_tasks, "W37") {
     CHECK_EQ(left, 0);
     CHECK(weft_task_is_done(task));
     weft_task_drop(task);
+    CHECK_EQ(weft_drive(rt, 0), 0); /* nothing more comes */
+    CHECK_EQ(weft_drive_wait(rt, 0, WEFT_NEVER), -ESHUTDOWN);
     CHECK_EQ(weft_runtime_destroy(rt), 0);
 }
 

@@ -226,6 +226,57 @@ API_TEST(stop_names_the_stubborn, "W36", .workers = {2}, .timeout = 20) {
     CHECK_EQ(weft_runtime_destroy(rt), 0);
 }
 
+/* -- References ---------------------------------------------------------------------------------------------------- */
+
+static weft_poll leave_waker(weft_task *self, void *state) {
+    *(weft_waker *)state = weft_waker_of(self);
+    return weft_done(self, 0, NULL);
+}
+
+static struct {
+    weft_runtime *rt;
+    weft_waker waker;
+    atomic_bool destroying;
+} late;
+
+static void destroy_or_drop(unsigned index, void *arg) {
+    (void)arg;
+    if (index == 0) {
+        atomic_store(&late.destroying, true);
+        CHECK_EQ(weft_runtime_destroy(late.rt), 0);
+        return;
+    }
+    REQUIRE_EVENTUALLY(late.destroying);
+    for (int i = 0; i < 20; i++)
+        weft_waker_wake_keep(late.waker); /* its task is over; the waker is still good */
+    weft_waker_drop(late.waker);
+}
+
+/* Destroying waits for wakers that other threads are about to drop. */
+API_TEST(stop_destroy_waits_for_references, "B54", .workers = {1, 2}) {
+    for (int i = 0; i < 20; i++) {
+        late.rt = fixture_begin_patient();
+        late.destroying = false;
+        fixture_finish(fixture_go(late.rt, leave_waker, &late.waker));
+        harness_on_hang(NULL, NULL);
+        harness_threads(2, destroy_or_drop, NULL);
+    }
+}
+
+/* What is held on to for longer keeps the runtime. */
+API_TEST(stop_destroy_refuses_while_held, "B54", .workers = {1}) {
+    weft_waker waker;
+    weft_runtime *rt = fixture_begin_patient();
+    weft_task *task = fixture_go(rt, leave_waker, &waker);
+    REQUIRE_EQ(weft_join(task, NULL, fixture_soon()), 0);
+    CHECK_CONTAINS(capture(destroy_busy, rt), "still held");
+    weft_task_drop(task);
+    if (fixture_on("ring"))
+        CHECK_CONTAINS(capture(destroy_busy, rt), "still held"); /* the waker */
+    weft_waker_drop(waker);
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
+}
+
 /* -- How long it takes --------------------------------------------------------------------------------------------- */
 
 API_TEST(stop_is_prompt, "K38 K39 K41", .workers = {1, 2, 4}) {

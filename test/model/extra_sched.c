@@ -122,6 +122,15 @@ MC_TEST(idle_fork_is_offered, .proves = "W16") {
     wefti_self_set(NULL);
 }
 
+/* The sleeper that kept watch goes to work: another takes over. */
+MC_TEST(idle_watch_is_handed_on, .proves = "B37") {
+    start(&wefti_sched_ring, 2);
+    mc_assert(wefti_worker_announce(&worker[1]));
+    worker[0].owes_watch = true;
+    wefti_worker_found(&worker[0]);
+    mc_assert(was_woken(&worker[1]));
+}
+
 /* -- Nobody goes to sleep, or ends a search, past work that others could take. */
 
 static void publish_job(struct wefti_worker *w, weft_job *job) {

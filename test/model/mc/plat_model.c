@@ -56,6 +56,7 @@ void wefti_thread_join(struct wefti_thread *thread) {
 
 void wefti_thread_yield(void) { mc_relax(PC); }
 void wefti_relax(void) { mc_relax(PC); }
+uintptr_t wefti_stack_limit(void) { return 0; }
 unsigned wefti_cpu_count(void) { return mc.test->cpus ? (unsigned)mc.test->cpus : 2; }
 
 /* -- Futex ------------------------------------------------------------------------------------------- */
