@@ -32,8 +32,9 @@ int weft_join_poll(weft_task *handle, weft_task *self, weft_result *result) {
 }
 
 bool wefti_help_begin(struct wefti_worker *w, struct wefti_help *help) {
-    if ((uintptr_t)__builtin_frame_address(0) < w->stack_limit)
+    if (w->help_depth == WEFTI_HELP_MAX || (uintptr_t)__builtin_frame_address(0) < w->stack_limit)
         return false;
+    w->help_depth++;
     *help = (struct wefti_help){w->help, w->current, w->done}; /* the tasks that run on top of this one set their own */
     w->help = help;
     return true;
@@ -44,6 +45,7 @@ void wefti_help_end(struct wefti_worker *w, const struct wefti_help *help) {
     w->current = help->current;
     w->done = help->done;
     w->help = help->below;
+    w->help_depth--;
 }
 
 /* Is the task running on this worker, at the top or below others that wait? */

@@ -27,6 +27,7 @@
 #define WEFTI_PARK_TIMEOUT INT64_C(10000000) /* B37 */
 #define WEFTI_WATCH_TIMEOUT INT64_C(1000000) /* how often a sleeper looks for stuck workers while others run */
 #define WEFTI_WAKE_WORTH 50000.0             /* ns of waiting work that pay for waking a worker */
+#define WEFTI_HELP_MAX 4096u                   /* polls that wait on one stack, if it is large enough */
 #define WEFTI_CANCEL_GRACE INT64_C(2000000000) /* R36: how long cancelled tasks and held references may take */
 
 #define WEFTI_REASONS 256u
@@ -60,6 +61,7 @@ struct wefti_worker {
     bool parking;           /* B21: between announcing and being back */
     bool driven;            /* no thread: weft_drive */
     struct wefti_help *help; /* the newest poll on our stack that waits */
+    uint32_t help_depth;     /* how many there are */
     uintptr_t stack_limit;   /* of the thread that runs us: do not nest below */
     struct weft_task *current;
     weft_result done;       /* what the running poll left with weft_done */
