@@ -39,8 +39,7 @@ typedef struct weft_job {
  * first.  What the caller wrote before is visible to the job. */
 WEFT_API void weft_fork(weft_job *job, weft_job_fn fn, void *arg);
 
-/* Finish the newest fork: run it here unless it was taken, else wait for it (the worker does other work meanwhile, on top
- * of this frame).
+/* Finish the newest fork: run it here unless it was taken, else wait for it (running other jobs meanwhile).
  * What the job wrote is visible afterwards. */
 WEFT_API void weft_join_job(weft_job *job);
 

@@ -36,7 +36,7 @@ typedef struct weft_config {
     unsigned workers;          /* number of workers; 0 = usable CPUs (affinity, cgroup quota); at most 1,024 */
     uint64_t seed;             /* random decisions; 0 = from the OS, or 1 under sim */
     uint32_t global_capacity;  /* tasks waiting to be taken in from outside, then -EAGAIN; 0 = 65,536 */
-    int64_t park_timeout_ns;   /* longest sleep of an idle worker; 0 = 10 ms, negative = no limit */
+    int64_t park_timeout_ns;   /* how often an idle runtime looks for itself; 0 = 10 ms, negative = never */
     bool no_steal;             /* true: workers never take each other's tasks */
     bool driven;               /* true: worker 0 has no thread, the caller runs it with weft_drive */
     weft_wake_fn wake;         /* for `driven`: told when worker 0 has work again; may be NULL */
@@ -57,7 +57,7 @@ WEFT_API WEFT_MUST_USE int weft_runtime_create(const weft_config *config, weft_r
  * cancel what is left and wait for it (tasks under a shield finish first; a task that never returns from
  * its poll cannot be stopped).  Call from a plain thread, not from a task.  Calling it again is harmless.
  * Returns 0 when every task finished by itself; -ECANCELED when some had to be cancelled, and all have
- * ended; -EBUSY when some still run 2 s after they were cancelled (they are named on stderr; the
+ * ended; -EBUSY when for 2 s none of the cancelled ones ended (they are named on stderr; the
  * runtime stays up, and a later call may succeed) or when another thread is stopping it now; -EDEADLK when called from
  * one of its own workers. */
 WEFT_API int weft_runtime_stop(weft_runtime *rt, weft_deadline until);

@@ -36,7 +36,7 @@ WEFT_API unsigned weft_stats_searching(const weft_runtime *rt);
 /* Tasks that have been spawned and have not ended. */
 WEFT_API uint64_t weft_stats_live(const weft_runtime *rt);
 
-/* Write every live task to a file descriptor: name, state, what it waits for; then every worker.
+/* Write to a file descriptor: every worker; every live task with name, state, and what it waits for.
  * Safe at any time, from any thread.  Returns 0 or a negative errno value from writing. */
 WEFT_API int weft_dump(weft_runtime *rt, int fd);
 

@@ -21,32 +21,27 @@ void weft_fork(weft_job *job, weft_job_fn fn, void *arg) {
         wefti_jobs_publish(w);
 }
 
-/* Somebody took it, or it was run at the fork: wait, doing other work. */
+/* Somebody took it, or it was run at the fork: wait, running other jobs.  No tasks: one that waits for the task below us would
+ * keep us from ever getting back to it. */
 static __attribute__((noinline)) void wait_done(struct wefti_worker *w, weft_job *job) {
     _Atomic uint32_t *state = wefti_job_state(job);
-    for (uint32_t spin = 0; spin < WEFTI_JOB_SPIN; spin++) {
-        if (load_acquire(state) == WEFTI_JOB_DONE) /* pairs with T2 */
-            return;
-        if (wefti_jobs_run_stolen(w))
-            spin = 0;
-        else
-            wefti_relax();
-    }
-    struct wefti_help help;
-    bool helping = wefti_help_begin(w, &help), waited = false;
-    while (load_acquire(state) != WEFTI_JOB_DONE) { /* pairs with T2 */
+    bool deep = (uintptr_t)__builtin_frame_address(0) < w->stack_limit, waited = false;
+    for (uint32_t spin = 0; load_acquire(state) != WEFTI_JOB_DONE; spin++) { /* pairs with T2 */
         uint32_t found = WEFTI_JOB_NEW;
-        if (helping && wefti_worker_turn(w))
-            continue;
-        if (!waited)
-            waited = cas_relaxed(state, &found, WEFTI_JOB_WAITED); /* J1, and look at everything once more */
-        else if (helping)
-            wefti_worker_sleep(w, INT64_MAX); /* J2 */
-        else
-            wefti_park_sleep(&w->park, INT64_MAX); /* J2, nested too deep to help */
+        if (!deep && wefti_jobs_run_stolen(w)) {
+            spin = 0;
+        } else if (spin < WEFTI_JOB_SPIN) {
+            wefti_relax();
+        } else if (!waited) {
+            waited = cas_relaxed(state, &found, WEFTI_JOB_WAITED); /* J1 */
+        } else {
+            wefti_idle_set_forking(&w->rt->idle, w->index);
+            fence_seq_cst(); /* so that a job which was published before is seen now; a missed one is only slower */
+            if (deep || !wefti_jobs_public(w))
+                wefti_park_sleep(&w->park, INT64_MAX); /* J2: T3 wakes us, or a job to take */
+            wefti_idle_clear_forking(&w->rt->idle, w->index);
+        }
     }
-    if (helping)
-        wefti_help_end(w, &help);
 }
 
 void weft_join_job(weft_job *job) {

@@ -104,14 +104,16 @@ void wefti_relax(void) {
 }
 
 uintptr_t wefti_stack_limit(void) {
+    static __thread uintptr_t limit; /* in the main thread, asking costs a walk through /proc/self/maps */
     pthread_attr_t attr;
     void *lowest;
     size_t size;
-    if (pthread_getattr_np(pthread_self(), &attr))
-        return 0;
-    int error = pthread_attr_getstack(&attr, &lowest, &size);
+    if (limit || pthread_getattr_np(pthread_self(), &attr))
+        return limit;
+    if (pthread_attr_getstack(&attr, &lowest, &size) == 0)
+        limit = (uintptr_t)lowest + (size / 4 < 262144 ? size / 4 : 262144);
     pthread_attr_destroy(&attr);
-    return error ? 0 : (uintptr_t)lowest + (size / 4 < 262144 ? size / 4 : 262144);
+    return limit;
 }
 
 /* A small file as text; false when it cannot be read. */

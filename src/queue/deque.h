@@ -109,7 +109,7 @@ static inline void wefti_deque_publish(struct wefti_deque *deque, uint32_t count
     deque->split_own = split;
 }
 
-/* Owner of a deque that holds at least `count` items.  Take out the oldest `count`, oldest first, into `out`. */
+/* Owner.  Take out the oldest `count` items, or as many as there are, oldest first, into `out`. */
 static inline void wefti_deque_take_oldest(struct wefti_deque *deque, uint32_t count, void **out, uint32_t *taken) {
     uint64_t shared = load_relaxed(&deque->shared); /* only compared */
     uint16_t top, next, split;

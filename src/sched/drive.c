@@ -1,6 +1,6 @@
 /* drive.c - running worker 0 on the caller's own thread, from the caller's own loop.
  *
- * Between two calls a driven worker is announced as asleep (idle.h, P1 to P4), so that whoever has work for it claims it and
+ * Between two calls (unless the limit of polls ended the last one) a driven worker is announced as asleep (idle.h, P1 to P4), so that whoever has work for it claims it and
  * calls the wake function; the next call takes the announcement back. */
 #include "sched/sched.h"
 

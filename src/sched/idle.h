@@ -38,6 +38,7 @@ struct wefti_idle {
     _Alignas(64) _Atomic uint32_t searching;
     uint32_t workers;
     _Alignas(64) _Atomic uint64_t parked[WEFTI_WORKERS_MAX / 64];
+    _Alignas(64) _Atomic uint64_t forking[WEFTI_WORKERS_MAX / 64]; /* bit i: worker i waits for a stolen job, and would run others */
 };
 
 /* B44: at most half of the workers search. */
@@ -87,6 +88,24 @@ static inline int wefti_idle_claim(struct wefti_idle *idle, bool last_0) {
         }
     }
     return last_0 && wefti_idle_claim_one(idle, 0) ? 0 : -1;
+}
+
+/* Workers that wait for a stolen job (fork.c).  They run jobs and nothing else, so they are not parked: a wake that is meant
+ * for tasks must not end with them.  All hints: a job that nobody takes is run by who forked it. */
+static inline void wefti_idle_set_forking(struct wefti_idle *idle, uint32_t worker) {
+    or_relaxed(&idle->forking[worker / 64], UINT64_C(1) << worker % 64);
+}
+static inline void wefti_idle_clear_forking(struct wefti_idle *idle, uint32_t worker) {
+    and_relaxed(&idle->forking[worker / 64], ~(UINT64_C(1) << worker % 64));
+}
+/* One of them, no longer marked, or -1. */
+static inline int wefti_idle_take_forking(struct wefti_idle *idle) {
+    for (uint32_t i = 0; i < (idle->workers + 63) / 64; i++) {
+        uint64_t word = load_relaxed(&idle->forking[i]), bit = word & -word;
+        if (word && (and_relaxed(&idle->forking[i], ~bit) & bit))
+            return (int)(i * 64 + (uint32_t)__builtin_ctzll(word));
+    }
+    return -1;
 }
 
 /* Hints, without a fence.  The highest parked worker, or -1. */

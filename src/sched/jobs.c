@@ -32,6 +32,12 @@ bool wefti_jobs_public(struct wefti_worker *w) {
 void wefti_jobs_publish(struct wefti_worker *w) {
     wefti_deque_publish(&w->jobs, (wefti_deque_private(&w->jobs) + 1) / 2);
     /* Hints: a sleeper that is missed leaves the job to us, who will join it. */
-    if (wefti_idle_has_parked(&w->rt->idle) && !load_relaxed(&w->rt->idle.searching))
-        wefti_notify(w->rt, w);
+    struct wefti_idle *idle = &w->rt->idle;
+    int forking;
+    if (wefti_idle_has_parked(idle)) {
+        if (!load_relaxed(&idle->searching))
+            wefti_notify(w->rt, w);
+    } else if ((forking = wefti_idle_take_forking(idle)) >= 0) {
+        wefti_worker_wake(&w->rt->worker[forking]);
+    }
 }

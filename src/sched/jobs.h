@@ -1,12 +1,11 @@
 /* jobs.h - forked jobs: where they wait, how they are taken, how the forker learns that they are done.
  *
  * What.   A job lives in the forker's frame; its address lies in the forker's job deque.  A fork that finds nothing of it
- *         public publishes the older half; the rest is private, where the join pops it for nothing.  So there is always
- *         something to take, and what is taken is the oldest: a divide-and-conquer program pays for sharing near the
- *         root only.
- * Words.  job->state: NEW, DONE, or WAITED (the forker sleeps on it).
+ *         public publishes the older half; the rest is private, where the join pops it for nothing.  What is taken is the
+ *         oldest: a divide-and-conquer program pays for sharing near the root only.
+ * Words.  job->state: NEW, DONE, or WAITED (the forker sleeps, or is about to).
  * Race.   thief: T1 run the job                  forker: J1 NEW -> WAITED
- *                T2 exchange for DONE                    J2 sleep as an idle worker does, and help when woken
+ *                T2 exchange for DONE                    J2 sleep, marked as one who would run jobs
  *                T3 it was WAITED: wake the forker's worker
  * Claim.  The join returns after the job has run, and a sleeping forker is woken.
  * Why.    T2 and J1 act on one word.  T2 releases what the job wrote; the forker acquires it.  After T2 the job's memory may

@@ -16,7 +16,9 @@ int weft_join_poll(weft_task *handle, weft_task *self, weft_result *result) {
         return -EDEADLK;
     if (!wefti_word_is_complete(&handle->word)) {
         if (!wefti_word_join_begin(&handle->word)) { /* somebody waits already: we, from an earlier poll? */
-            bool ours = load_relaxed(&handle->joiner) == wefti_waker_task(self); /* we stored it, or it is not ours */
+            /* JOINED: then the joiner is there, and if it is ours, we have stored it ourselves. */
+            bool ours = (load_relaxed(&handle->word) & WEFTI_JOINED) &&
+                        load_relaxed(&handle->joiner) == wefti_waker_task(self);
             if (!wefti_word_is_complete(&handle->word))
                 return ours ? -EAGAIN : -EBUSY;
         } else {
@@ -31,7 +33,8 @@ int weft_join_poll(weft_task *handle, weft_task *self, weft_result *result) {
     return 0;
 }
 
-bool wefti_help_begin(struct wefti_worker *w, struct wefti_help *help) {
+/* Between begin and end the worker may turn and sleep.  False: nested too deep already. */
+static bool help_begin(struct wefti_worker *w, struct wefti_help *help) {
     if (w->help_depth == WEFTI_HELP_MAX || (uintptr_t)__builtin_frame_address(0) < w->stack_limit)
         return false;
     w->help_depth++;
@@ -40,7 +43,7 @@ bool wefti_help_begin(struct wefti_worker *w, struct wefti_help *help) {
     return true;
 }
 
-void wefti_help_end(struct wefti_worker *w, const struct wefti_help *help) {
+static void help_end(struct wefti_worker *w, const struct wefti_help *help) {
     wefti_worker_found(w); /* our poll goes on: we do not search any more, though we may have been woken for it */
     w->current = help->current;
     w->done = help->done;
@@ -64,7 +67,7 @@ static __attribute__((noinline)) int join_helping(struct wefti_worker *w, struct
     struct wefti_help help;
     int error = 0;
     bool registered = false, forever = until == WEFT_NEVER;
-    if (!wefti_help_begin(w, &help))
+    if (!help_begin(w, &help))
         return -EDEADLK;
     while (!wefti_word_is_complete(&task->word)) {
         if (!forever && weft_now() >= until) {
@@ -90,7 +93,7 @@ static __attribute__((noinline)) int join_helping(struct wefti_worker *w, struct
             break;
         }
     }
-    wefti_help_end(w, &help);
+    help_end(w, &help);
     if (registered && forever && rt->sim)
         wefti_sim_worker_join(rt, -1);
     if (error && registered && !wefti_word_join_unregister(&task->word))

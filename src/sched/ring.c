@@ -139,7 +139,7 @@ static bool stuck(struct wefti_worker *w) {
         if (load_relaxed(seen) == polls && wefti_lifo_holds(&other->lifo)) {
             w->watched = other->index;
             w->watched_polls = polls;
-            return true;
+            return w->watch_found = true;
         }
         store_relaxed(seen, polls);
     }
@@ -149,15 +149,16 @@ static bool stuck(struct wefti_worker *w) {
 static struct weft_task *steal_from_stuck(struct wefti_worker *w, uint32_t first, bool last) {
     if (!w->rt->lifo_stealing)
         return NULL;
-    if (!last && w->watched_polls == UINT64_MAX) {
-        suspect(w, first);
-    } else if (last) {
+    if (last || w->watch_found) {
         struct wefti_worker *victim = &w->rt->worker[w->watched];
         bool same = load_relaxed(&victim->counters.polls) == w->watched_polls; /* a hint */
         struct wefti_link *item = same ? wefti_lifo_steal(&victim->lifo) : NULL;
         w->watched_polls = UINT64_MAX;
+        w->watch_found = false;
         if (item)
             return stolen(w, item, 1);
+    } else if (w->watched_polls == UINT64_MAX) {
+        suspect(w, first);
     }
     return NULL;
 }

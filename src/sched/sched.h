@@ -58,6 +58,7 @@ struct wefti_worker {
     bool shared;            /* other workers may take our tasks */
     bool searching;         /* counted in idle.searching */
     bool owes_watch;        /* worker.c: the watch */
+    bool watch_found;       /* ... it has found `watched` stuck: the next steal is to take what it holds */
     bool parking;           /* B21: between announcing and being back */
     bool driven;            /* no thread: weft_drive */
     struct wefti_help *help; /* the newest poll on our stack that waits */
@@ -198,16 +199,12 @@ void wefti_notify_if_worth(struct wefti_worker *w, uint32_t waiting);
 /* Wake a particular worker, whatever it waits for. */
 void wefti_worker_wake(struct wefti_worker *w);
 
-/* -- join.c ------------------------------------------------------------------------------------------ */
-/* A poll that waits does other work on top of its own frame: between begin and end the worker may turn and sleep.
- * False: nested too deep already, and nothing was begun. */
+/* A poll that waits in weft_join, while other tasks run on top of its frame. */
 struct wefti_help {
     struct wefti_help *below; /* the wait that ours lies on top of */
     struct weft_task *current;
     weft_result done;
 };
-bool wefti_help_begin(struct wefti_worker *w, struct wefti_help *help);
-void wefti_help_end(struct wefti_worker *w, const struct wefti_help *help);
 
 /* -- wake.c ------------------------------------------------------------------------------------------ */
 /* Debug builds: a handle or waker whose task is gone, or a handle that was dropped before, names itself and aborts. */

@@ -153,7 +153,7 @@ void wefti_worker_found(struct wefti_worker *w) {
     if (WEFTI_UNLIKELY(w->owes_watch)) {
         w->owes_watch = false;
         int highest = wefti_idle_highest(&w->rt->idle);
-        if (highest >= 0 && wefti_idle_claim_one(&w->rt->idle, (uint32_t)highest))
+        if (highest >= (w->rt->driven ? 1 : 0) && wefti_idle_claim_one(&w->rt->idle, (uint32_t)highest))
             wake_claimed(w->rt, w, (uint32_t)highest); /* he finds nothing, and keeps the watch */
     }
 }
@@ -197,7 +197,9 @@ void wefti_worker_return(struct wefti_worker *w) {
         while (!load_acquire(&w->claimed))             /* pairs with S5; the waker is on its way */
             wefti_park_sleep(&w->park, INT64_MAX);
         store_relaxed(&w->claimed, 0); /* nobody claims us before we announce again */
-        w->owes_watch = false;         /* claimed: so no other slept */
+        /* Claimed: as the last sleeper, or as successor of a watcher, and then there may be others below us. */
+        int highest = w->rt->park_timeout != INT64_MAX ? wefti_idle_highest(&w->rt->idle) : -1;
+        w->owes_watch = highest >= 0 && highest < (int)w->index;
         w->searching = !w->driven;
     }
     w->parking = false;

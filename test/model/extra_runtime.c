@@ -104,6 +104,56 @@ MC_TEST(rt_driven_is_called, .proves = "W35", .bound = 2, .stale_counts = true, 
     mc_atomic_end();
 }
 
+static void start_driven(weft_sched sched, unsigned workers) {
+    weft_config config = WEFT_CONFIG_INIT;
+    config.sched = sched;
+    config.workers = workers;
+    config.seed = 1;
+    config.park_timeout_ns = -1;
+    config.driven = true;
+    mc_atomic_begin();
+    mc_assert(weft_runtime_create(&config, &rt) == 0);
+    mc_atomic_end();
+}
+
+/* Two threads drive in turn, and leave in the middle: the worker's own fields go from one to the other. */
+static void drive(void *unused) {
+    (void)unused;
+    int polls = weft_drive(rt, 1);
+    mc_assert(polls == 1 || polls == -EBUSY);
+}
+
+MC_TEST(rt_driven_in_turn, .proves = "W35", .bound = 2, .stale_counts = true, .seconds = 6) {
+    start_driven(WEFT_SCHED_FIFO, 1);
+    mc_assert(weft_go(rt, count, NULL, NULL) == 0 && weft_go(rt, count, NULL, NULL) == 0);
+    int a = mc_spawn(drive, NULL);
+    drive(NULL);
+    mc_join(a);
+    mc_atomic_begin();
+    mc_assert(weft_runtime_destroy(rt) == 0);
+    mc_atomic_end();
+}
+
+/* The last task ends on a worker with a thread, while the stopper sleeps as the driven one. */
+static _Atomic int started;
+
+static weft_poll say_started(weft_task *self, void *state) {
+    (void)state;
+    store_relaxed(&started, 1);
+    return weft_done(self, 0, NULL);
+}
+
+MC_TEST(rt_stop_driven, .proves = "W36 W37", .bound = 1, .stale_counts = true, .seconds = 6) {
+    start_driven(WEFT_SCHED_FIFO, 2);
+    mc_assert(weft_go(rt, say_started, NULL, NULL) == 0);
+    while (!load_relaxed(&started))
+        wefti_relax();
+    mc_assert(weft_runtime_stop(rt, WEFT_NEVER) == 0);
+    mc_atomic_begin();
+    mc_assert(weft_runtime_destroy(rt) == 0);
+    mc_atomic_end();
+}
+
 /* -- A dump beside a task that goes to wait: it reads the reason as it was written. */
 
 static struct weft_runtime fake;

@@ -218,6 +218,33 @@ MC_TEST(idle_claim_hands_over, .proves = "B38 B43") {
     mc_join(a);
 }
 
+/* Who claims a sleeper finds its flag clear, and knows that it is: else the sleeper's own clearing could come last. */
+static void claim(void *unused) {
+    (void)unused;
+    int index = wefti_idle_claim(&rt.idle, mc_arg());
+    if (index < 0)
+        return;
+    mc_assert(load_relaxed(&worker[0].claimed) == 0);
+    add_relaxed(&rt.idle.searching, 1); /* S5 and S6 */
+    store_release(&worker[0].claimed, 1);
+    wefti_worker_wake(&worker[0]);
+}
+
+static void claim_again(void) {
+    start(&wefti_sched_fifo, 1);
+    int a = mc_spawn(claim, NULL);
+    for (int i = 0; i < 2; i++) {
+        wefti_worker_announce(&worker[0]);
+        if (i == 0)
+            wefti_notify(&rt, NULL); /* claims it, unless the other thread has */
+        wefti_worker_return(&worker[0]);
+    }
+    wefti_worker_found(&worker[0]);
+    mc_join(a);
+}
+MC_CASE(idle_claim_finds_flag_clear, claim_again, .arg = false, .proves = "B42 B43");
+MC_CASE(idle_claim_finds_flag_clear_last, claim_again, .arg = true, .proves = "B42 B43");
+
 /* -- A sleep without a limit ends with a token, not with a wake for no reason. */
 
 static void wake(void *unused) {
@@ -229,6 +256,35 @@ MC_TEST(park_sleeps_on, .proves = "B35", .spurious = 1) {
     int a = mc_spawn(wake, NULL);
     mc_assert(wefti_park_sleep(&worker[0].park, INT64_MAX));
     mc_join(a);
+}
+
+/* -- A task ends just when its joiner, a worker that has found nothing to help with, says that it waits. */
+
+static struct weft_task *child;
+
+static void end_child(void *unused) {
+    (void)unused;
+    uint64_t word = wefti_word_to_complete(&child->word);
+    if (word & WEFTI_JOINED) {
+        wefti_wake(load_relaxed(&child->joiner)); /* as finish in worker.c */
+        wefti_task_unref(child, 0);
+    }
+}
+
+MC_TEST(join_registers_late, .proves = "B33") {
+    start(&wefti_sched_fifo, 1);
+    worker[0].shared = false;
+    wefti_slab_init(&rt.slab, &rt);
+    child = wefti_slab_take(&rt.slab, NULL, 8);
+    mc_assert(child != NULL);
+    wefti_word_spawn(&child->word, true);
+    mc_assert(wefti_word_to_running(&child->word));
+    int a = mc_spawn(end_child, NULL);
+    wefti_self_set(&worker[0]);
+    mc_assert(weft_join(child, NULL, WEFT_NEVER) == 0);
+    wefti_self_set(NULL);
+    mc_join(a);
+    wefti_slab_fini(&rt.slab);
 }
 
 /* -- Knowing that nothing is left: a task whose end is counted was counted before as spawned. */

@@ -19,7 +19,7 @@ static void expect(uint64_t value) { CHECK_EQ(get(), value); }
 TEST(word_layout, "B47") {
     CHECK_EQ(sizeof(wefti_word), 8);
     CHECK_EQ(WEFTI_LIFE_MASK, 0x00000000000000ff);
-    CHECK_EQ(WEFTI_NOTIFIED | WEFTI_CANCELLED | WEFTI_JOINABLE | WEFTI_JOINED, 0x0000000000000f00);
+    CHECK_EQ((WEFTI_NOTIFIED | WEFTI_CANCELLED | WEFTI_JOINABLE | WEFTI_JOINED | WEFTI_JOINING) & ~UINT64_C(0xff00), 0);
     CHECK_EQ(WEFTI_SHIELD_MASK, 0x0000000000ff0000);
     CHECK_EQ(WEFTI_REF_MASK, 0x0000ffffff000000);
     CHECK_EQ((intmax_t)WEFTI_SUB_MASK, (intmax_t)0xffff000000000000);
@@ -176,14 +176,21 @@ TEST(word_shield_nests, "B47 B56") {
 TEST(word_join, "B33 B55") {
     for (enum wefti_life life = WEFTI_IDLE; life <= WEFTI_RUNNING; life++) {
         set(REST | life);
+        CHECK(wefti_word_join_begin(&word)); /* one at a time: a claim, then the joiner is filled, then published */
+        expect(REST | life | WEFTI_JOINING);
+        CHECK(!wefti_word_join_begin(&word));
         CHECK(wefti_word_join_register(&word));
         expect(REST | life | WEFTI_JOINED);
+        CHECK(!wefti_word_join_begin(&word));
         CHECK(wefti_word_join_unregister(&word));
         expect(REST | life);
     }
     set(REST | WEFTI_COMPLETE);
-    CHECK(!wefti_word_join_register(&word));
+    CHECK(!wefti_word_join_begin(&word));
     expect(REST | WEFTI_COMPLETE);
+    set(REST | WEFTI_RUNNING | WEFTI_JOINING); /* complete before it was published: nobody looks at the joiner */
+    CHECK_EQ(wefti_word_refs(wefti_word_to_complete(&word)), 2);
+    CHECK(!wefti_word_join_register(&word));
     set(REST | WEFTI_RUNNING | WEFTI_JOINED); /* complete first: the completer has the joiner */
     wefti_word_to_complete(&word);
     CHECK(!wefti_word_join_unregister(&word));
@@ -264,7 +271,9 @@ TEST(word_illegal_changes_abort, "B48") {
     REQUIRE_ABORTS(call_wake, &word, "life != WEFTI_FREE");
     REQUIRE_ABORTS(call_cancel, &word, "life != WEFTI_FREE");
     set(REST | WEFTI_RUNNING | WEFTI_JOINED);
-    REQUIRE_ABORTS(call_register, &word, "WEFTI_JOINED");
+    REQUIRE_ABORTS(call_register, &word, "WEFTI_JOINED"); /* without a claim */
+    set(REST | WEFTI_RUNNING);
+    REQUIRE_ABORTS(call_register, &word, "WEFTI_JOINING");
 }
 
 TEST(word_reference_errors_abort, "B54") {
