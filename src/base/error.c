@@ -8,7 +8,8 @@
 const char *weft_strerror(int code) {
     switch (code < 0 ? 0u - (unsigned)code : (unsigned)code) {
     case 0: return "success";
-    case EINVAL: return "invalid argument or configuration (unknown scheduler, bad number, no runtime, or a limit exceeded)";
+    case EINVAL:
+        return "invalid argument or configuration (unknown scheduler, bad number, no runtime, or a limit exceeded)";
     case E2BIG: return "the structure comes from a newer weft and sets something this library does not know";
     case ENOMEM: return "out of memory";
     case EAGAIN: return "not now: the queue is full, the result is not there yet, or no thread could be started";

@@ -51,7 +51,7 @@ void weft_join_job(weft_job *job) {
         return;
     }
     if (WEFTI_UNLIKELY(load_relaxed(wefti_job_state(job)) == WEFTI_JOB_DONE)) { /* run at the fork, or by a thief: */
-        wait_done(w, job);                                                      /* which acquires */
+        wait_done(w, job); /* which acquires */
         return;
     }
     weft_job *newest = wefti_deque_pop(&w->jobs, WEFTI_DEQUE_CAP);

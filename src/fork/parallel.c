@@ -114,9 +114,10 @@ int weft_parallel_for(weft_runtime *rt, size_t begin, size_t end, size_t grain, 
     return run_on(rt, run_for, &part);
 }
 
-int weft_parallel_reduce(weft_runtime *rt, size_t begin, size_t end, size_t grain, size_t acc_size, const void *identity,
-                         weft_map_fn map, weft_combine_fn combine, void *arg, void *result) {
-    if (!map || !combine || !identity || !result || acc_size == 0 || acc_size > ACC_MAX || (!rt && !wefti_worker_self()))
+int weft_parallel_reduce(weft_runtime *rt, size_t begin, size_t end, size_t grain, size_t acc_size,
+                         const void *identity, weft_map_fn map, weft_combine_fn combine, void *arg, void *result) {
+    if (!map || !combine || !identity || !result || acc_size == 0 || acc_size > ACC_MAX ||
+        (!rt && !wefti_worker_self()))
         return -EINVAL;
     if (begin >= end) {
         memcpy(result, identity, acc_size);

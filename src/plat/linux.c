@@ -172,7 +172,9 @@ static unsigned cgroup_cpus(void) {
 unsigned wefti_cpu_count(void) {
     cpu_set_t set;
     long online = sysconf(_SC_NPROCESSORS_ONLN); /* for machines with more CPUs than a cpu_set_t holds */
-    unsigned count = sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : online > 0 ? (unsigned)online : 1;
+    unsigned count = sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set)
+                     : online > 0                                ? (unsigned)online
+                                                                 : 1;
     unsigned quota = cgroup_cpus();
     if (quota && quota < count)
         count = quota;

@@ -4,7 +4,6 @@
  * calls the wake function; the next call takes the announcement back. */
 #include "sched/sched.h"
 
-
 /* Run until nothing is ready or the limit is reached; true: the worker is announced as asleep. */
 static bool poll_some(struct wefti_worker *w, unsigned max_polls, int *polls) {
     uint64_t start = load_own(&w->counters.polls) + load_own(&w->counters.cancelled);
@@ -36,7 +35,8 @@ int wefti_drive_begin(struct weft_runtime *rt) {
 void wefti_drive_end(struct weft_runtime *rt) { store_release(&rt->driver, 0); } /* pairs with begin */
 
 int wefti_drive_inside(struct weft_runtime *rt, unsigned max_polls) {
-    struct wefti_worker *w = &rt->worker[0], *outer = wefti_worker_self(); /* the caller may be a worker of another runtime */
+    struct wefti_worker *w = &rt->worker[0],
+                        *outer = wefti_worker_self(); /* the caller may be a worker of another runtime */
     int polls = 0;
     wefti_self_set(w);
     w->stack_limit = wefti_stack_limit();

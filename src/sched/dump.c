@@ -84,13 +84,17 @@ static void dump_task(struct weft_task *task, void *arg) {
 int wefti_dump(struct weft_runtime *rt, int fd, uint64_t most) {
     struct out out = {fd, 0, wefti_live(rt), 0, most};
     char text[256];
-    int size = snprintf(text, sizeof text, "weft runtime %p: scheduler %s, %u workers (%u asleep, %u searching), %llu live, %u in the global queue\n",
-                        (void *)rt, rt->sched->name, rt->workers, wefti_idle_parked(&rt->idle), load_relaxed(&rt->idle.searching), /* figures */
-                        (unsigned long long)wefti_live(rt), wefti_inject_length(&rt->inject));
+    int size = snprintf(
+        text, sizeof text,
+        "weft runtime %p: scheduler %s, %u workers (%u asleep, %u searching), %llu live, %u in the global queue\n",
+        (void *)rt, rt->sched->name, rt->workers, wefti_idle_parked(&rt->idle),
+        load_relaxed(&rt->idle.searching), /* figures */
+        (unsigned long long)wefti_live(rt), wefti_inject_length(&rt->inject));
     line(&out, text, size, sizeof text);
     for (uint32_t i = 0; i < rt->workers; i++) {
         const struct wefti_counters *c = &rt->worker[i].counters;
-        size = snprintf(text, sizeof text, "  worker %u: %llu polls, %llu steals, %llu parks, %llu wakes, %u in its ring\n", i,
+        size = snprintf(text, sizeof text,
+                        "  worker %u: %llu polls, %llu steals, %llu parks, %llu wakes, %u in its ring\n", i,
                         (unsigned long long)load_relaxed(&c->polls), (unsigned long long)load_relaxed(&c->steals),
                         (unsigned long long)load_relaxed(&c->parks), (unsigned long long)load_relaxed(&c->wakes),
                         wefti_ring_length(&rt->worker[i].ring)); /* figures */

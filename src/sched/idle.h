@@ -38,7 +38,8 @@ struct wefti_idle {
     _Alignas(64) _Atomic uint32_t searching;
     uint32_t workers;
     _Alignas(64) _Atomic uint64_t parked[WEFTI_WORKERS_MAX / 64];
-    _Alignas(64) _Atomic uint64_t forking[WEFTI_WORKERS_MAX / 64]; /* bit i: worker i waits for a stolen job, and would run others */
+    _Alignas(64) _Atomic uint64_t
+        forking[WEFTI_WORKERS_MAX / 64]; /* bit i: worker i waits for a stolen job, and would run others */
 };
 
 /* B44: at most half of the workers search. */

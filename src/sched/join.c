@@ -17,8 +17,8 @@ int weft_join_poll(weft_task *handle, weft_task *self, weft_result *result) {
     if (!wefti_word_is_complete(&handle->word)) {
         if (!wefti_word_join_begin(&handle->word)) { /* somebody waits already: we, from an earlier poll? */
             /* JOINED: then the joiner is there, and if it is ours, we have stored it ourselves. */
-            bool ours = (load_relaxed(&handle->word) & WEFTI_JOINED) &&
-                        load_relaxed(&handle->joiner) == wefti_waker_task(self);
+            bool ours =
+                (load_relaxed(&handle->word) & WEFTI_JOINED) && load_relaxed(&handle->joiner) == wefti_waker_task(self);
             if (!wefti_word_is_complete(&handle->word))
                 return ours ? -EAGAIN : -EBUSY;
         } else {

@@ -59,7 +59,8 @@ static int settle(const weft_config *given, weft_config *config) {
     }
     uint64_t workers = config->workers, seed = config->seed;
     if (env_number("WEFT_WORKERS", &workers) || workers > WEFTI_WORKERS_MAX)
-        return wefti_env("WEFT_WORKERS") ? bad_env("WEFT_WORKERS", wefti_env("WEFT_WORKERS"), "a number up to 1024") : -EINVAL;
+        return wefti_env("WEFT_WORKERS") ? bad_env("WEFT_WORKERS", wefti_env("WEFT_WORKERS"), "a number up to 1024")
+                                         : -EINVAL;
     if (env_number("WEFT_SEED", &seed))
         return bad_env("WEFT_SEED", wefti_env("WEFT_SEED"), "a decimal number of 64 bits");
     if ((unsigned)config->sched >= SCHEDS)
@@ -135,7 +136,7 @@ static int create(weft_config config, weft_runtime **out) {
         rt->workers = WEFTI_WORKERS_MAX;
     rt->driven = config.driven;
     rt->global_capacity = config.global_capacity ? config.global_capacity : 65536;
-    rt->park_timeout = config.park_timeout_ns == 0 ? WEFTI_PARK_TIMEOUT
+    rt->park_timeout = config.park_timeout_ns == 0  ? WEFTI_PARK_TIMEOUT
                        : config.park_timeout_ns < 0 ? INT64_MAX
                                                     : config.park_timeout_ns;
     rt->seed = config.seed ? config.seed : rt->sched->one_thread ? 1 : wefti_random_seed();

@@ -114,10 +114,10 @@ struct wefti_sched {
 extern const struct wefti_sched wefti_sched_ring, wefti_sched_deque, wefti_sched_fifo, wefti_sched_sim;
 
 enum wefti_phase {
-    WEFTI_OPEN,       /* takes tasks from anywhere */
-    WEFTI_CLOSING,    /* from its own tasks only, until none is left */
+    WEFTI_OPEN, /* takes tasks from anywhere */
+    WEFTI_CLOSING, /* from its own tasks only, until none is left */
     WEFTI_CANCELLING, /* from nobody; all tasks are cancelled */
-    WEFTI_STOPPED,    /* workers leave their loops */
+    WEFTI_STOPPED, /* workers leave their loops */
 };
 
 /* State of the simulator; sim.c. */
@@ -125,7 +125,7 @@ struct wefti_sim;
 
 struct weft_runtime {
     const struct wefti_sched *sched;
-    uint32_t workers;   /* final once the gate is open */
+    uint32_t workers; /* final once the gate is open */
     uint32_t allocated; /* length of the worker array */
     _Atomic uint32_t gate; /* futex word: 1 once the threads may begin */
     bool driven;
@@ -138,16 +138,16 @@ struct weft_runtime {
     char name[12];
 
     _Alignas(64) _Atomic uint32_t phase;
-    _Atomic uint32_t stopping;  /* 1: a thread is in weft_runtime_stop ... */
-    struct wefti_park stopper;  /* ... and sleeps here */
-    _Atomic uint32_t driver;    /* 1: a thread is running or sleeping as the driven worker */
+    _Atomic uint32_t stopping; /* 1: a thread is in weft_runtime_stop ... */
+    struct wefti_park stopper; /* ... and sleeps here */
+    _Atomic uint32_t driver; /* 1: a thread is running or sleeping as the driven worker */
     struct wefti_idle idle;
     struct wefti_inject inject;
     struct wefti_slab slab;
     struct wefti_sim *sim;
     _Atomic(const char *) reasons[WEFTI_REASONS]; /* what tasks wait for; [0] is unused */
     struct wefti_worker *worker; /* array */
-    _Atomic uint64_t *seen;      /* polls of each worker at the last look of the watch */
+    _Atomic uint64_t *seen; /* polls of each worker at the last look of the watch */
 };
 
 /* The calling thread's worker, or NULL; and the same if it belongs to `rt`. */

@@ -46,9 +46,13 @@ void wefti_sim_fini(struct weft_runtime *rt) {
     rt->sim = NULL;
 }
 
-int64_t wefti_sim_clock(const struct weft_runtime *rt) { return load_relaxed(&rt->sim->clock); } /* one writer, a figure */
+int64_t wefti_sim_clock(const struct weft_runtime *rt) {
+    return load_relaxed(&rt->sim->clock);
+} /* one writer, a figure */
 
-uint64_t wefti_sim_hash(const struct weft_runtime *rt) { return load_relaxed(&rt->sim->hash); } /* one writer, a figure */
+uint64_t wefti_sim_hash(const struct weft_runtime *rt) {
+    return load_relaxed(&rt->sim->hash);
+} /* one writer, a figure */
 
 static void decide(struct wefti_sim *sim, uint64_t what) {
     uint64_t hash = (load_own(&sim->hash) ^ what) * UINT64_C(0x100000001b3);

@@ -37,7 +37,8 @@ static int known_spec(const weft_spec *given, weft_spec *known) {
 }
 
 /* From outside, or by a worker that is about to sleep: through the global queue, which may refuse. */
-static __attribute__((noinline)) int start_outside(struct weft_runtime *rt, struct weft_task *task, weft_task **handle) {
+static __attribute__((noinline)) int start_outside(struct weft_runtime *rt, struct weft_task *task,
+                                                   weft_task **handle) {
     weft_task *before = handle ? *handle : NULL;
     if (handle)
         *handle = task; /* first: once admitted, the task may run, end, and look at where its handle went */
@@ -64,7 +65,8 @@ INLINE int start(struct weft_runtime *rt, struct wefti_worker *w, const weft_spe
     bool inside = w && (!rt || w->rt == rt);
     if (WEFTI_LIKELY(inside)) {
         rt = w->rt;
-        if (WEFTI_UNLIKELY(load_relaxed(&rt->phase) >= WEFTI_CANCELLING)) /* stop.c walks again for who read it too early */
+        if (WEFTI_UNLIKELY(load_relaxed(&rt->phase) >=
+                           WEFTI_CANCELLING)) /* stop.c walks again for who read it too early */
             return -ESHUTDOWN;
     } else if (!rt) {
         return -EINVAL;

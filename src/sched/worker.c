@@ -185,16 +185,16 @@ bool wefti_worker_announce(struct wefti_worker *w) {
         w->searching = false;
         wefti_idle_end_search(&rt->idle); /* P2 */
     }
-    fence_seq_cst();                                             /* P3, F2 */
-    if (load_relaxed(&rt->idle.searching) == 0 &&                /* F2 orders it */
-        (w->sched->has_work(w) || wefti_jobs_public(w)))         /* P4: recheck */
+    fence_seq_cst(); /* P3, F2 */
+    if (load_relaxed(&rt->idle.searching) == 0 && /* F2 orders it */
+        (w->sched->has_work(w) || wefti_jobs_public(w))) /* P4: recheck */
         return false;
     return load_relaxed(&rt->phase) != WEFTI_STOPPED; /* recheck; F2 and the stopper's fence order it */
 }
 
 void wefti_worker_return(struct wefti_worker *w) {
     if (!wefti_idle_retract(&w->rt->idle, w->index)) { /* P6 */
-        while (!load_acquire(&w->claimed))             /* pairs with S5; the waker is on its way */
+        while (!load_acquire(&w->claimed)) /* pairs with S5; the waker is on its way */
             wefti_park_sleep(&w->park, INT64_MAX);
         store_relaxed(&w->claimed, 0); /* nobody claims us before we announce again */
         /* Claimed: as the last sleeper, or as successor of a watcher, and then there may be others below us. */

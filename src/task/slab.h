@@ -91,7 +91,8 @@ static inline void wefti_magazine_give(struct wefti_magazine *magazine, struct w
 
 /* A slot for a task with that much inline state, or NULL: no memory.  cache NULL: the caller is no worker.
  * The header is not initialised, but for size_class; the word is FREE. */
-static inline struct weft_task *wefti_slab_take(struct wefti_slab *slab, struct wefti_slab_cache *cache, size_t state_size) {
+static inline struct weft_task *wefti_slab_take(struct wefti_slab *slab, struct wefti_slab_cache *cache,
+                                                size_t state_size) {
     unsigned size_class = 0;
     struct wefti_link *slot;
     while (WEFTI_UNLIKELY(wefti_slab_size[size_class] < wefti_task_size(state_size)))

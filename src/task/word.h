@@ -102,7 +102,8 @@ static inline void wefti_word_to_yielded(wefti_word *word) {
     uint64_t found = load_relaxed(word); /* only compared */
     do
         wefti_assert(wefti_word_life(found) == WEFTI_RUNNING, found);
-    while (!cas_relaxed(word, &found, wefti_word_with(found, WEFTI_SCHEDULED) & ~WEFTI_NOTIFIED)); /* the queue orders */
+    while (
+        !cas_relaxed(word, &found, wefti_word_with(found, WEFTI_SCHEDULED) & ~WEFTI_NOTIFIED)); /* the queue orders */
 }
 
 /* A wake (W2).  True: it was IDLE, is SCHEDULED now, and the caller queues it. */

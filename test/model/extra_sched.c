@@ -21,6 +21,7 @@ static void start(const struct wefti_sched *sched, uint32_t workers) {
     rt.sched = sched;
     rt.workers = rt.idle.workers = workers;
     rt.worker = worker;
+    rt.park_timeout = INT64_MAX;
     for (uint32_t i = 0; i < workers; i++) {
         worker[i].rt = &rt;
         worker[i].sched = sched;
@@ -214,7 +215,8 @@ MC_TEST(idle_claim_hands_over, .proves = "B38 B43") {
     wefti_worker_announce(&worker[0]);
     wefti_worker_return(&worker[0]);
     if (worker[0].searching)
-        mc_assert(handed == 1 && load_relaxed(&rt.idle.searching) == 1); /* so that leaving the search finds us counted */
+        mc_assert(handed == 1 &&
+                  load_relaxed(&rt.idle.searching) == 1); /* so that leaving the search finds us counted */
     mc_join(a);
 }
 
@@ -288,7 +290,6 @@ MC_TEST(join_registers_late, .proves = "B33") {
 }
 
 /* -- Knowing that nothing is left: a task whose end is counted was counted before as spawned. */
-
 
 static weft_poll end_at_once(weft_task *self, void *state) {
     (void)state;

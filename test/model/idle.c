@@ -82,7 +82,8 @@ static void two_workers(void) {
 MC_CASE(idle_two_workers, two_workers, .arg = (intptr_t)&searching, .proves = "B31 B38 B39 B40 B41 B43", .bound = 2,
         .seconds = 8);
 MC_CASE(idle_two_workers_wake_each, two_workers, .arg = (intptr_t)&waking, .proves = "K3", .bound = 2, .seconds = 8);
-MC_CASE(idle_two_workers_pct, two_workers, .arg = (intptr_t)&searching, .proves = "B41", .mode = MC_PCT, .max_exec = 30000);
+MC_CASE(idle_two_workers_pct, two_workers, .arg = (intptr_t)&searching, .proves = "B41", .mode = MC_PCT,
+        .max_exec = 30000);
 
 static void submit_two(void *unused) {
     (void)unused;
@@ -105,8 +106,8 @@ static void three_workers(void) {
 }
 MC_CASE(idle_three_workers, three_workers, .arg = (intptr_t)&searching, .proves = "B39 B40 B41 B42 B44", .mode = MC_PCT,
         .max_exec = 60000);
-MC_CASE(idle_three_workers_deep, three_workers, .arg = (intptr_t)&searching, .proves = "B41", .mode = MC_PCT, .depth = 5,
-        .max_exec = 60000);
+MC_CASE(idle_three_workers_deep, three_workers, .arg = (intptr_t)&searching, .proves = "B41", .mode = MC_PCT,
+        .depth = 5, .max_exec = 60000);
 MC_CASE(idle_three_workers_walk, three_workers, .arg = (intptr_t)&searching, .proves = "B41", .mode = MC_RANDOM,
         .max_exec = 60000);
 

@@ -99,7 +99,7 @@ MC_TEST(inject_close_is_final, .proves = "W38") {
     wefti_inject_close(&inject);
     uint64_t final = load_relaxed(&inject.admitted);
     mc_join(a);
-    mc_assert(load_relaxed(&inject.admitted) == final && load_relaxed(&admitted) == (int)final);
+    mc_assert(load_relaxed(&inject.admitted) == final && load_relaxed(&admitted) == (int) final);
 }
 
 /* -- mpsc */

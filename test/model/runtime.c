@@ -109,7 +109,8 @@ static void overflow(void) {
     stop();
     mc_assert(load_relaxed(&runs) == 7);
 }
-MC_CASE(rt_overflow_ring, overflow, .arg = WEFT_SCHED_RING, .proves = "B9 B16 B22 B23", .mode = MC_PCT, .max_exec = 10000);
+MC_CASE(rt_overflow_ring, overflow, .arg = WEFT_SCHED_RING, .proves = "B9 B16 B22 B23", .mode = MC_PCT,
+        .max_exec = 10000);
 MC_CASE(rt_overflow_deque, overflow, .arg = WEFT_SCHED_DEQUE, .proves = "W18", .mode = MC_PCT, .max_exec = 10000);
 
 /* -- A waker from outside against the task that goes idle. */
@@ -140,9 +141,12 @@ static void wake_from_outside(void) {
     weft_task_drop(task);
     stop_quietly();
 }
-MC_CASE(rt_wake_ring, wake_from_outside, .arg = WEFT_SCHED_RING, .proves = "B49 B50 B51 B52", .bound = 2, .stale_counts = true, .seconds = 4);
-MC_CASE(rt_wake_deque, wake_from_outside, .arg = WEFT_SCHED_DEQUE, .proves = "B52", .bound = 1, .stale_counts = true, .seconds = 4);
-MC_CASE(rt_wake_fifo, wake_from_outside, .arg = WEFT_SCHED_FIFO, .proves = "K4 K5 K6", .bound = 1, .stale_counts = true, .seconds = 4);
+MC_CASE(rt_wake_ring, wake_from_outside, .arg = WEFT_SCHED_RING, .proves = "B49 B50 B51 B52", .bound = 2,
+        .stale_counts = true, .seconds = 4);
+MC_CASE(rt_wake_deque, wake_from_outside, .arg = WEFT_SCHED_DEQUE, .proves = "B52", .bound = 1, .stale_counts = true,
+        .seconds = 4);
+MC_CASE(rt_wake_fifo, wake_from_outside, .arg = WEFT_SCHED_FIFO, .proves = "K4 K5 K6", .bound = 1, .stale_counts = true,
+        .seconds = 4);
 
 /* -- Cancel at any moment: queued, running, idle, done.  The join returns, and the drop function ran once. */
 
@@ -169,8 +173,10 @@ static void cancel_any_time(void) {
         weft_waker_drop(waker);
     stop_quietly();
 }
-MC_CASE(rt_cancel_ring, cancel_any_time, .arg = WEFT_SCHED_RING, .proves = "J31 B56", .bound = 2, .stale_counts = true, .seconds = 4);
-MC_CASE(rt_cancel_fifo, cancel_any_time, .arg = WEFT_SCHED_FIFO, .proves = "J31", .bound = 1, .stale_counts = true, .seconds = 4);
+MC_CASE(rt_cancel_ring, cancel_any_time, .arg = WEFT_SCHED_RING, .proves = "J31 B56", .bound = 2, .stale_counts = true,
+        .seconds = 4);
+MC_CASE(rt_cancel_fifo, cancel_any_time, .arg = WEFT_SCHED_FIFO, .proves = "J31", .bound = 1, .stale_counts = true,
+        .seconds = 4);
 
 /* -- A join with a deadline against the end of the task: the waiter's stack is not touched afterwards. */
 
@@ -184,7 +190,8 @@ static void join_gives_up(void) {
     stop_quietly();
     mc_assert(ran == 1);
 }
-MC_CASE(rt_join_deadline, join_gives_up, .proves = "B55", .bound = 2, .stale_counts = true, .seconds = 4, .timeouts = 1);
+MC_CASE(rt_join_deadline, join_gives_up, .proves = "B55", .bound = 2, .stale_counts = true, .seconds = 4,
+        .timeouts = 1);
 
 /* -- A task that joins another: the poll form. */
 
@@ -210,7 +217,8 @@ static void join_in_poll(void) {
     weft_task_drop(task);
     stop_quietly();
 }
-MC_CASE(rt_join_poll_ring, join_in_poll, .arg = WEFT_SCHED_RING, .proves = "B33 R34", .mode = MC_PCT, .max_exec = 10000);
+MC_CASE(rt_join_poll_ring, join_in_poll, .arg = WEFT_SCHED_RING, .proves = "B33 R34", .mode = MC_PCT,
+        .max_exec = 10000);
 MC_CASE(rt_join_poll_fifo, join_in_poll, .arg = WEFT_SCHED_FIFO, .proves = "B33", .mode = MC_PCT, .max_exec = 10000);
 
 /* ... and the helping form. */
@@ -244,8 +252,10 @@ static void stop_against_end(void) {
     stop();
     mc_assert(load_relaxed(&runs) == 1);
 }
-MC_CASE(rt_stop_ring, stop_against_end, .arg = WEFT_SCHED_RING, .proves = "W36 W37 K38 K39 K41", .bound = 2, .stale_counts = true, .seconds = 4);
-MC_CASE(rt_stop_fifo, stop_against_end, .arg = WEFT_SCHED_FIFO, .proves = "K38 K39 K41", .bound = 2, .stale_counts = true, .seconds = 4);
+MC_CASE(rt_stop_ring, stop_against_end, .arg = WEFT_SCHED_RING, .proves = "W36 W37 K38 K39 K41", .bound = 2,
+        .stale_counts = true, .seconds = 4);
+MC_CASE(rt_stop_fifo, stop_against_end, .arg = WEFT_SCHED_FIFO, .proves = "K38 K39 K41", .bound = 2,
+        .stale_counts = true, .seconds = 4);
 
 static _Atomic int accepted;
 
@@ -283,8 +293,10 @@ static void stop_at_once(void) {
     mc_assert(weft_runtime_destroy(rt) == 0);
     mc_atomic_end();
 }
-MC_CASE(rt_stop_at_once_ring, stop_at_once, .arg = WEFT_SCHED_RING, .proves = "W35 W36", .bound = 1, .stale_counts = true, .seconds = 4, .idle_timeouts = 8);
-MC_CASE(rt_stop_at_once_fifo, stop_at_once, .arg = WEFT_SCHED_FIFO, .proves = "W35 W36", .bound = 1, .stale_counts = true, .seconds = 4, .idle_timeouts = 8);
+MC_CASE(rt_stop_at_once_ring, stop_at_once, .arg = WEFT_SCHED_RING, .proves = "W35 W36", .bound = 1,
+        .stale_counts = true, .seconds = 4, .idle_timeouts = 8);
+MC_CASE(rt_stop_at_once_fifo, stop_at_once, .arg = WEFT_SCHED_FIFO, .proves = "W35 W36", .bound = 1,
+        .stale_counts = true, .seconds = 4, .idle_timeouts = 8);
 
 /* -- Fork and join. */
 
