@@ -31,6 +31,8 @@ TEST(config_refuses, "B57") {
     CHECK_EQ(create_with(config), -EINVAL);
     config.size = offsetof(weft_config, workers) - 1;
     CHECK_EQ(create_with(config), -EINVAL);
+    config.size = SIZE_MAX; /* never set */
+    CHECK_EQ(create_with(config), -EINVAL);
     CHECK_EQ(weft_runtime_create(NULL, NULL), -EINVAL);
 }
 

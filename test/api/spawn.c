@@ -236,6 +236,8 @@ API_TEST(spawn_refuses, "") {
     spec.state_size = 0;
     spec.size = 3;
     CHECK_EQ(weft_spawn(rt, &spec, &task), -EINVAL);
+    spec.size = SIZE_MAX; /* never set */
+    CHECK_EQ(weft_spawn(rt, &spec, &task), -EINVAL);
     CHECK_EQ(weft_stats_live(rt), 0);
     CHECK_EQ(task, before); /* outputs are untouched */
     fixture_end(rt);

@@ -28,7 +28,7 @@ static weft_poll for_ever(weft_task *self, void *state) {
 }
 
 /* A thread that is at the gate before it opens is let in. */
-MC_TEST(rt_gate_opens, .proves = "W35", .bound = 1, .spurious = 1, .seconds = 6) {
+MC_TEST(rt_gate_opens, .bound = 1, .spurious = 1, .seconds = 6) {
     start(WEFT_SCHED_FIFO);
     mc_atomic_begin();
     mc_assert(weft_runtime_stop(rt, WEFT_NEVER) == 0);
@@ -43,7 +43,7 @@ static void stop_too(void *unused) {
     mc_assert(result == 0 || result == -EBUSY);
 }
 
-MC_TEST(rt_stop_twice, .proves = "W36 K38", .bound = 2, .stale_counts = true, .seconds = 6) {
+MC_TEST(rt_stop_twice, .proves = "W36", .bound = 2, .stale_counts = true, .seconds = 6) {
     mc_atomic_begin();
     start(WEFT_SCHED_FIFO);
     mc_atomic_end();
@@ -87,7 +87,7 @@ static void spawn_outside(void *unused) {
     mc_assert(weft_go(rt, count, NULL, NULL) == 0);
 }
 
-MC_TEST(rt_driven_is_called, .proves = "W35", .bound = 2, .stale_counts = true, .seconds = 6) {
+MC_TEST(rt_driven_is_called, .bound = 2, .stale_counts = true, .seconds = 6) {
     weft_config config = WEFT_CONFIG_INIT;
     config.workers = 1;
     config.seed = 1;
@@ -123,7 +123,7 @@ static void drive(void *unused) {
     mc_assert(polls == 1 || polls == -EBUSY);
 }
 
-MC_TEST(rt_driven_in_turn, .proves = "W35", .bound = 2, .stale_counts = true, .seconds = 6) {
+MC_TEST(rt_driven_in_turn, .bound = 2, .stale_counts = true, .seconds = 6) {
     start_driven(WEFT_SCHED_FIFO, 1);
     mc_assert(weft_go(rt, count, NULL, NULL) == 0 && weft_go(rt, count, NULL, NULL) == 0);
     int a = mc_spawn(drive, NULL);
@@ -143,7 +143,7 @@ static weft_poll say_started(weft_task *self, void *state) {
     return weft_done(self, 0, NULL);
 }
 
-MC_TEST(rt_stop_driven, .proves = "W36 W37", .bound = 1, .stale_counts = true, .seconds = 6) {
+MC_TEST(rt_stop_driven, .proves = "W36 W37", .bound = 2, .stale_counts = true, .seconds = 6) {
     start_driven(WEFT_SCHED_FIFO, 2);
     mc_assert(weft_go(rt, say_started, NULL, NULL) == 0);
     while (!load_relaxed(&started))
@@ -167,7 +167,7 @@ static void go_to_wait(void *unused) {
     mc_assert(!wefti_word_to_idle(&task->word));
 }
 
-MC_TEST(rt_dump_beside_wait, .proves = "B33") {
+MC_TEST(rt_dump_beside_wait) {
     fake.sched = &wefti_sched_ring;
     wefti_slab_init(&fake.slab, &fake);
     task = wefti_slab_take(&fake.slab, NULL, 8);

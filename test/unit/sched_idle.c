@@ -74,34 +74,39 @@ TEST(idle_search_count_checked, "B43") {
 static struct {
     _Atomic uint32_t asleep[WORKERS]; /* 1: may be claimed */
     _Atomic uint64_t claims;
+    _Atomic unsigned announcing; /* announcers that are not done */
     unsigned each;
 } race;
 
 static void claim_or_announce(unsigned index, void *arg) {
     (void)arg;
     uint64_t random = harness_seed() + index;
-    for (unsigned i = 0; i < race.each; i++) {
-        if (index < 2) {
-            int found = wefti_idle_claim(&idle, false);
-            if (found >= 0) {
-                REQUIRE_EQ(xchg_acq_rel(&race.asleep[found], 0), 1);
-                add_relaxed(&race.claims, 1);
-            }
-        } else { /* each announcer owns every second worker */
-            uint32_t me = (uint32_t)(harness_random(&random) % (WORKERS / 2)) * 2 + index % 2;
-            if (load_acquire(&race.asleep[me]) == 0) {
-                store_release(&race.asleep[me], 1);
-                wefti_idle_announce(&idle, me);
-            } else if (wefti_idle_retract(&idle, me)) {
-                REQUIRE_EQ(xchg_acq_rel(&race.asleep[me], 0), 1);
-            }
+    bool claimer = index < 2, last = false;
+    while (claimer && !last) { /* as long as there are announcers, and once more */
+        last = load_acquire(&race.announcing) == 0;
+        int found = wefti_idle_claim(&idle, false);
+        if (found >= 0) {
+            REQUIRE_EQ(xchg_acq_rel(&race.asleep[found], 0), 1);
+            add_relaxed(&race.claims, 1);
         }
     }
+    for (unsigned i = 0; !claimer && i < race.each; i++) { /* each announcer owns every second worker */
+        uint32_t me = (uint32_t)(harness_random(&random) % (WORKERS / 2)) * 2 + index % 2;
+        if (load_acquire(&race.asleep[me]) == 0) {
+            store_release(&race.asleep[me], 1);
+            wefti_idle_announce(&idle, me);
+        } else if (wefti_idle_retract(&idle, me)) {
+            REQUIRE_EQ(xchg_acq_rel(&race.asleep[me], 0), 1);
+        }
+    }
+    if (!claimer)
+        sub_release(&race.announcing, 1);
 }
 
 TEST(idle_each_claimed_once, "B42") {
     idle.workers = WORKERS;
     race.each = harness_is_slow() ? 20000 : 200000;
+    race.announcing = 2;
     harness_threads(4, claim_or_announce, NULL);
     uint32_t asleep = 0;
     for (int i = 0; i < WORKERS; i++)
