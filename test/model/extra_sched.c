@@ -123,6 +123,18 @@ MC_TEST(idle_fork_is_offered) {
     wefti_self_set(NULL);
 }
 
+/* Nobody sleeps, but a forker waits for a stolen job and would run others. */
+MC_TEST(jobs_waiting_forker_is_woken) {
+    start(&wefti_sched_ring, 2);
+    wefti_idle_set_forking(&rt.idle, 1);
+    wefti_self_set(&worker[0]);
+    weft_job job;
+    weft_fork(&job, nothing, NULL);
+    mc_assert(load_relaxed(&worker[1].park.word) == WEFTI_PARK_NOTIFIED);
+    weft_join_job(&job);
+    wefti_self_set(NULL);
+}
+
 /* The sleeper that kept watch goes to work: another takes over. */
 MC_TEST(idle_watch_is_handed_on, .proves = "B37") {
     start(&wefti_sched_ring, 2);
