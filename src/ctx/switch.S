@@ -221,7 +221,6 @@ wefti_ctx_trampoline:
         .cfi_startproc
         .cfi_undefined x30
         nop
-        mov     x29, #0
         blr     x19
         brk     #1
         .cfi_endproc
@@ -364,7 +363,6 @@ wefti_ctx_trampoline:
         .option norvc
         nop
         .option pop
-        li      s0, 0
         jalr    s1
         unimp
         .cfi_endproc

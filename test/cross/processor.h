@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <ucontext.h>
 
 /* -- Registers ------------------------------------------------------------------------------------------- */
 
@@ -56,7 +57,7 @@ struct probe {
     uint64_t sp, arg, frame; /* stack pointer, argument, frame pointer */
 };
 void test_probe_entry(void *probe);
-void test_probe_body(void *probe);
+__attribute__((used)) void test_probe_body(void *probe); /* only the assembly calls it */
 
 /* clang-format off */
 #define FUNCTION(name) ".text\n .p2align 4\n .globl " #name "\n .hidden " #name "\n .type " #name ", %function\n" \
@@ -256,6 +257,17 @@ static void round_to(enum rounding mode) {
 }
 
 /* -- Stopping at every instruction ----------------------------------------------------------------------- */
+
+/* The stack pointer where a signal came. */
+static uintptr_t stopped_sp(const ucontext_t *context) {
+#if defined(__x86_64__)
+    return (uintptr_t)context->uc_mcontext.gregs[REG_RSP];
+#elif defined(__aarch64__)
+    return context->uc_mcontext.sp;
+#elif defined(__riscv)
+    return context->uc_mcontext.__gregs[REG_SP];
+#endif
+}
 
 #if defined(__x86_64__)
 /* While the flag is set, the processor raises SIGTRAP after each instruction.  A switch does not change it. */

@@ -24,7 +24,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <ucontext.h>
@@ -56,10 +55,9 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define NOINLINE __attribute__((noinline))
 #define NUMBER(value) ((void *)(uintptr_t)(value))
-#define PLAIN_BUILD_ONLY(why)                                                                                          \
-    if (harness_is_slow())                                                                                             \
-    SKIP("a sanitizer %s", why)
+#define PLAIN_BUILD_ONLY(why) (harness_is_slow() ? SKIP("a sanitizer " why) : (void)0)
 
+/* In src/ctx/switch.S: the first frame of a context. */
 void wefti_ctx_trampoline(void);
 
 /* -- The sides of a switch ------------------------------------------------------------------------------- */
@@ -882,7 +880,7 @@ TEST(exception_flags_do_not_trap_elsewhere, "J15") {
     }
     go(&home, &away, NUMBER(1)); /* traps are on there, or the test proves nothing */
     CHECK_EQ(traps, 1);
-    go(&home, &away, NUMBER(2));
+    go(&home, &away, NUMBER(2)); /* x87 traps at the instruction after */
     CHECK_EQ(traps, 2);
     CHECK_EQ(modes(), normal);
     volatile long double quotient = ld_one / ld_zero;
@@ -1359,7 +1357,7 @@ static void exit_entry(void *pass) {
     arrived(&away);
     exit(21);
 }
-static void at_exit(void) { _exit(cleaned ? 43 : 42); }
+static void at_exit(void) { _exit(42); }
 static void fork_entry(void *pass) {
     arrived(&away);
     fflush(NULL);
@@ -1450,7 +1448,7 @@ TEST(storm_of_signals, "J15") {
     side_make(&away, regs_entry);
     sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_signal, .sa_flags = SA_RESTART}, NULL);
     REQUIRE_EQ(setitimer(ITIMER_REAL, &often, NULL), 0);
-    for (int64_t until = harness_clock() + 300000000; harness_clock() < until; rounds++) {
+    for (; signals < 1000; rounds++) {
         struct regs mine;
         regs_random(&mine, &random);
         for (int i = 0; i < 200; i++) {
@@ -1462,7 +1460,6 @@ TEST(storm_of_signals, "J15") {
     }
     setitimer(ITIMER_REAL, &never, NULL);
     printf("%d signals in %ju switches\n", (int)signals, (uintmax_t)(rounds * 400));
-    CHECK_GT(signals, 10);
     side_free(&away);
 }
 
@@ -1592,14 +1589,16 @@ static _Unwind_Reason_Code walk_frame(struct _Unwind_Context *frame, void *arg) 
 static void step_home_turn(void);
 static void step_away_turn(void);
 static void step_entry(void *pass);
-/* Look at the stack from an instruction; false: it is none of ours. */
-static bool step_look(uintptr_t pc) {
+/* Look at the stack from an instruction, unless it is none of ours.  What lies below the stack pointer is spoilt first:
+ * neither the switch nor an unwinder may need it. */
+static void step_look(uintptr_t pc, const ucontext_t *context) {
     uintptr_t function = (uintptr_t)_Unwind_FindEnclosingFunction((void *)(pc + 1));
     uintptr_t in_switch = (uintptr_t)wefti_ctx_switch, in_trampoline = (uintptr_t)wefti_ctx_trampoline;
     struct walk walk = {0};
     if (function != in_switch && function != in_trampoline)
-        return false;
+        return;
     step_pc = pc;
+    memset((char *)stopped_sp(context) - 1024, 0x5a, 1024);
     CHECK_EQ(_Unwind_Backtrace(walk_frame, &walk), _URC_END_OF_STACK);
     unsigned at = (unsigned)(pc - function);
     REQUIRE_GE(walk.count, 1);
@@ -1623,7 +1622,6 @@ static bool step_look(uintptr_t pc) {
                 harness_note(__FILE__, __LINE__, "at byte %u: expected %s = %#jx, found %#jx", at, register_name[i],
                              (uintmax_t)walk.regs->in[i], (uintmax_t)walk.found[i]);
     }
-    return true;
 }
 
 /* Stop at the instructions of the switch number `stage`, out of four: to a new context, back, there again, back. */
@@ -1668,7 +1666,7 @@ static void step_four(int stage) {
 static void on_step(int signal, siginfo_t *info, void *context) {
     (void)signal;
     (void)info;
-    step_look((uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP]);
+    step_look((uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP], context);
 }
 static void step_arm(void) { trap_flag(1); }
 static void step_disarm(void) { trap_flag(0); }
@@ -1697,9 +1695,8 @@ static void step_disarm(void) {
 static void on_step(int signal, siginfo_t *info, void *context) {
     (void)signal;
     (void)info;
-    (void)context;
     step_disarm();
-    step_look((uintptr_t)step_at);
+    step_look((uintptr_t)step_at, context);
 }
 static void step_all(void) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)wefti_ctx_switch & ~(page - 1);
@@ -1717,7 +1714,9 @@ TEST(unwinding_from_every_instruction, "J15 J16") {
     uint64_t random = harness_seed();
     regs_random(&steps.home, &random);
     regs_random(&steps.away, &random);
-    sigaction(SIGTRAP, &(struct sigaction){.sa_sigaction = on_step, .sa_flags = SA_SIGINFO}, NULL);
+    static unsigned char own[64 * 1024];
+    REQUIRE_EQ(sigaltstack(&(stack_t){.ss_sp = own, .ss_size = sizeof own}, NULL), 0);
+    sigaction(SIGTRAP, &(struct sigaction){.sa_sigaction = on_step, .sa_flags = SA_SIGINFO | SA_ONSTACK}, NULL);
     step_all();
     printf("looked from %u instructions at home, %u away, %u before the entry\n", steps.at_home, steps.at_away,
            steps.first);
@@ -1777,7 +1776,7 @@ static const char *debugger_says(pid_t target, uintptr_t pc) {
 #endif
 TEST(debugger_sees_a_suspended_context, "J15 J16") {
 #if defined(__x86_64__)
-    PLAIN_BUILD_ONLY("has its own stack switching for debuggers");
+    PLAIN_BUILD_ONLY("takes a debugger too long");
     const unsigned char *pc = (const unsigned char *)(uintptr_t)wefti_ctx_switch;
     side_make(&away, suspended_entry);
     wefti_ctx_switch(&home.ctx, &away.ctx, NULL);
