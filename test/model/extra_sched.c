@@ -211,6 +211,13 @@ MC_TEST(idle_sees_simulated, .proves = "B40") {
     wefti_sim_fini(&rt);
 }
 
+/* Stopped: no need to sleep and be woken by the stopper's token. */
+MC_TEST(idle_stopped_stays_awake, .proves = "K38") {
+    start(&wefti_sched_fifo, 1);
+    store_relaxed(&rt.phase, WEFTI_STOPPED);
+    mc_assert(!sleeps(&worker[0]));
+}
+
 /* -- What a claim hands over: all that the waker did before, also to a sleeper that came back by itself. */
 
 static int handed; /* plain */
