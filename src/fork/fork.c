@@ -37,7 +37,6 @@ static __attribute__((noinline)) void wait_done(struct wefti_worker *w, weft_job
         } else {
             if (!deep)
                 wefti_idle_set_forking(&w->rt->idle, w->index);
-            fence_seq_cst(); /* so that a job which was published before is seen now; a missed one is only slower */
             if (deep || !wefti_jobs_public(w))
                 wefti_park_sleep(&w->park, INT64_MAX); /* J2: T3 wakes us, or a job to take */
             wefti_idle_clear_forking(&w->rt->idle, w->index);

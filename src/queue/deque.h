@@ -3,7 +3,7 @@
  * What.   Slots [top, split) are public, [split, bottom) private.  The owner pushes and pops at the bottom,
  *         newest first, without any atomic read-modify-write while the private part lasts.  A thief takes the
  *         older half of the public part with one compare-and-swap.  The owner moves `split` to publish or take back.
- * Words.  shared = {tag, split, top}: 32 + 16 + 16 bits, counts modulo 2^16.  tag counts the owner's moves.
+ * Words.  shared = {tag, split, top}: 32 + 16 + 16 bits, counts modulo 2^16.  tag counts publishes.
  * Who.    bottom, split_own: owner only.  shared: compare-and-swap by owner and thieves.  slots: written by the owner.
  * Race.   thief: T1 read shared, slots      owner: O1 take back: split -= k       O3 publish: split += k
  *                T2 swap: top += k                  O2 pop, push over the slots
@@ -84,7 +84,7 @@ static inline bool wefti_deque_take_back(struct wefti_deque *deque, uint32_t mos
             return false;
         uint32_t back = (count + 1u) / 2;
         uint16_t lower = (uint16_t)(split - (back < most ? back : most));
-        if (cas_relaxed(&deque->shared, &shared, wefti_deque_pack(wefti_deque_tag_of(shared) + 1, lower, top))) {
+        if (cas_relaxed(&deque->shared, &shared, wefti_deque_pack(wefti_deque_tag_of(shared), lower, top))) {
             deque->split_own = lower; /* O1; relaxed: nothing is handed over, only taken out of reach */
             return true;
         }
@@ -119,7 +119,7 @@ static inline void wefti_deque_take_oldest(struct wefti_deque *deque, uint32_t c
         *taken = count < length ? count : length; /* thieves may have been here since the caller looked */
         next = (uint16_t)(top + *taken);
         split = (uint16_t)(deque->split_own - top) < *taken ? next : deque->split_own;
-    } while (!cas_relaxed(&deque->shared, &shared, wefti_deque_pack(wefti_deque_tag_of(shared) + 1, split, next)));
+    } while (!cas_relaxed(&deque->shared, &shared, wefti_deque_pack(wefti_deque_tag_of(shared), split, next)));
     deque->split_own = split;
     for (uint32_t i = 0; i < *taken; i++)
         out[i] = load_own(&deque->slot[(uint16_t)(top + i) % WEFTI_DEQUE_CAP]);

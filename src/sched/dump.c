@@ -43,8 +43,8 @@ struct joined_by {
 /* Names are static or outlive their task, so this one may be printed after the reference is gone. */
 static void find_joined(struct weft_task *task, void *arg) {
     struct joined_by *find = arg;
-    /* Acquire pairs with join_register: the joiner, as it was then: a look. */
-    if ((load_acquire(&task->word) & WEFTI_JOINED) && load_relaxed(&task->joiner) == find->waiter)
+    /* A look: a joiner that has just registered may be missed. */
+    if ((load_relaxed(&task->word) & WEFTI_JOINED) && load_relaxed(&task->joiner) == find->waiter)
         find->name = task->name;
     wefti_task_unref(task, 0);
 }

@@ -52,7 +52,7 @@ static inline bool wefti_idle_try_search(struct wefti_idle *idle) {
 
 /* P2, G1.  True: it was the last. */
 static inline bool wefti_idle_end_search(struct wefti_idle *idle) {
-    uint32_t found = sub_release(&idle->searching, 1); /* release: S3 that reads 0 sees the bit of P1 */
+    uint32_t found = sub_relaxed(&idle->searching, 1); /* F2 orders it */
     /* A worker between P1 and P2 may be claimed, and counts twice for that moment. */
     wefti_assert(found > 0 && found <= 2 * idle->workers, found);
     return found == 1;

@@ -82,8 +82,7 @@ static void cancel_one(struct weft_task *task, void *arg) {
 
 /* Workers leave their loops; all threads are joined. */
 static void join_workers(struct weft_runtime *rt) {
-    store_relaxed(&rt->phase, WEFTI_STOPPED); /* the fence below orders it */
-    fence_seq_cst(); /* pairs with F2 in announce */
+    store_relaxed(&rt->phase, WEFTI_STOPPED); /* the tokens order it: no worker sleeps past one */
     for (uint32_t i = 0; i < rt->workers; i++)
         wefti_park_wake(&rt->worker[i].park);
     for (uint32_t i = rt->driven ? 1 : 0; i < rt->workers; i++)

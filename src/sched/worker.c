@@ -91,7 +91,7 @@ static void wake_claimed(struct weft_runtime *rt, struct wefti_worker *w, uint32
 
 void wefti_notify(struct weft_runtime *rt, struct wefti_worker *w) {
     fence_seq_cst(); /* S2, F1 */
-    if (load_acquire(&rt->idle.searching) && !rt->sched->wake_each) /* S3; acquire, pairs with P2: its bit */
+    if (load_relaxed(&rt->idle.searching) && !rt->sched->wake_each) /* S3; F1 orders it */
         return;
     int index = wefti_idle_claim(&rt->idle, rt->driven); /* S4 */
     if (index >= 0)
@@ -189,7 +189,7 @@ bool wefti_worker_announce(struct wefti_worker *w) {
     if (load_relaxed(&rt->idle.searching) == 0 && /* F2 orders it */
         (w->sched->has_work(w) || wefti_jobs_public(w))) /* P4: recheck */
         return false;
-    return load_relaxed(&rt->phase) != WEFTI_STOPPED; /* recheck; F2 and the stopper's fence order it */
+    return load_relaxed(&rt->phase) != WEFTI_STOPPED; /* recheck; if missed, the stopper's token ends the sleep */
 }
 
 void wefti_worker_return(struct wefti_worker *w) {
@@ -253,7 +253,7 @@ void wefti_worker_main(void *worker) {
     struct wefti_worker *w = worker;
     wefti_self_set(w);
     w->stack_limit = wefti_stack_limit();
-    while (load_relaxed(&w->rt->phase) != WEFTI_STOPPED) /* announce looks again, after a fence */
+    while (load_relaxed(&w->rt->phase) != WEFTI_STOPPED) /* the stopper's token orders it */
         if (!wefti_worker_turn(w))
             wefti_worker_sleep(w, INT64_MAX);
     if (w->searching) {

@@ -50,7 +50,7 @@ static struct weft_task *carve(struct wefti_slab *slab, unsigned size_class) {
     uint32_t index = load_own(&chunk->carved);
     struct weft_task *task = chunk_slot(chunk, index);
     wefti_memory_dead((char *)task + WEFTI_DEAD_FROM, wefti_slab_size[size_class] - WEFTI_DEAD_FROM);
-    store_release(&chunk->carved, index + 1); /* pairs with walk */
+    store_relaxed(&chunk->carved, index + 1); /* an empty slot is as it was mapped; a task is published by its word */
     return task;
 }
 
@@ -150,7 +150,7 @@ uint32_t wefti_slab_in_use(struct wefti_slab *slab) {
 
 void wefti_slab_walk(struct wefti_slab *slab, void (*visit)(struct weft_task *task, void *arg), void *arg) {
     for (struct wefti_chunk *chunk = load_acquire(&slab->chunks); chunk; chunk = chunk->next) { /* pairs with carve */
-        uint32_t carved = load_acquire(&chunk->carved); /* pairs with carve */
+        uint32_t carved = load_relaxed(&chunk->carved); /* as in carve */
         for (uint32_t i = 0; i < carved; i++) {
             struct weft_task *task = chunk_slot(chunk, i);
             if (wefti_word_try_ref(&task->word))
