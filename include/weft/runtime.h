@@ -42,13 +42,14 @@ typedef struct weft_config {
     weft_wake_fn wake;         /* for `driven`: told when worker 0 has work again; may be NULL */
     void *wake_arg;
     const char *name;          /* prefix of thread names; copied; NULL = "weft" */
+    size_t stack_size;         /* of fibers that do not say; rounded up to a power of two; 0 = 64 KiB, at most 1 GiB */
 } weft_config;
 
-#define WEFT_CONFIG_INIT {sizeof(weft_config), WEFT_SCHED_DEFAULT, 0, 0, 0, 0, false, false, 0, 0, 0}
+#define WEFT_CONFIG_INIT {sizeof(weft_config), WEFT_SCHED_DEFAULT, 0, 0, 0, 0, false, false, 0, 0, 0, 0}
 
 /* Start a runtime.  `config` may be NULL.  If the system refuses some of the threads, the runtime
  * starts with fewer workers, at least one (weft_runtime_workers tells).
- * Returns 0; -EINVAL (unknown scheduler, more than 1,024 workers, negative or malformed values, also in
+ * Returns 0; -EINVAL (unknown scheduler, more than 1,024 workers, stacks above 1 GiB, malformed values, also in
  * the environment); -E2BIG (a config from a newer header that sets something this library does not
  * know); -ENOMEM; -EAGAIN (not a single thread could be started).  On failure nothing is left running. */
 WEFT_API WEFT_MUST_USE int weft_runtime_create(const weft_config *config, weft_runtime **out);
@@ -85,6 +86,10 @@ WEFT_API int weft_drive(weft_runtime *rt, unsigned max_polls);
 /* As weft_drive, but sleeps while there is nothing to do, until something was polled or `until`.
  * Returns as weft_drive; 0 means that `until` passed; -ESHUTDOWN (it has been stopped). */
 WEFT_API int weft_drive_wait(weft_runtime *rt, unsigned max_polls, weft_deadline until);
+
+/* When worker 0 of a driven runtime wants to be driven again even if nobody wakes it: its next timer, or WEFT_NEVER.  Ask after
+ * weft_drive, and let your own loop sleep no longer. */
+WEFT_API weft_deadline weft_drive_next(weft_runtime *rt);
 
 /* The runtime whose worker is executing the caller, or NULL on any other thread. */
 WEFT_API weft_runtime *weft_runtime_current(void);

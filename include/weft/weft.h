@@ -3,6 +3,7 @@
 #define WEFT_H
 
 #include <weft/base.h>
+#include <weft/fiber.h>
 #include <weft/fork.h>
 #include <weft/runtime.h>
 #include <weft/stats.h>

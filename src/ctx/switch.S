@@ -18,7 +18,8 @@
 #endif
 
 /* rdi: from, rsi: to, rdx: pass.  The control words are loaded only when they differ: loading them costs more than all the
- * rest.  The return is a jump, since the processor's return stack would predict the wrong context. */
+ * rest.  The return is a `ret`: most switches go from a call of one function to a call of the same, as deep in the same chain of
+ * calls, so that the processor's stack of return addresses is right; a jump would leave it off by one for all of them. */
         .text
         .p2align 4
         .globl  wefti_ctx_switch
@@ -81,10 +82,7 @@ wefti_ctx_switch:
         .cfi_def_cfa_offset 8
         .cfi_same_value %rbp
         movq    %rdx, %rax
-        popq    %rcx
-        .cfi_def_cfa_offset 0
-        .cfi_register %rip, %rcx
-        NOTRACK jmp *%rcx
+        ret
 .Lload_mxcsr:
         .cfi_def_cfa_offset 64
         .cfi_offset %rip, -8

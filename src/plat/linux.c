@@ -1,6 +1,7 @@
 /* linux.c - plat.h for Linux: threads, futexes, clock, memory. */
 #define _GNU_SOURCE
 #include "plat/plat.h"
+#include "plat/fault.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +45,7 @@ void wefti_fault_set(int64_t nth, bool persistent) {
 
 int64_t wefti_fault_count(void) { return load_relaxed(&fault_seen); }
 
-static bool fault_here(void) {
+bool wefti_fault_here(void) {
     if (!load_acquire(&fault_armed))
         return false;
     add_relaxed(&fault_seen, 1);
@@ -70,7 +71,7 @@ static void *thread_main(void *raw) {
 }
 
 int wefti_thread_start(struct wefti_thread *thread, void (*fn)(void *), void *arg, const char *name) {
-    if (fault_here())
+    if (wefti_fault_here())
         return -EAGAIN;
     struct start *start = calloc(1, sizeof *start);
     if (!start)
@@ -103,17 +104,23 @@ void wefti_relax(void) {
 #endif
 }
 
-uintptr_t wefti_stack_limit(void) {
-    static __thread uintptr_t limit; /* in the main thread, asking costs a walk through /proc/self/maps */
+size_t wefti_thread_stack(void **base) {
+    static __thread void *lowest; /* in the main thread, asking costs a walk through /proc/self/maps */
+    static __thread size_t size;
     pthread_attr_t attr;
-    void *lowest;
-    size_t size;
-    if (limit || pthread_getattr_np(pthread_self(), &attr))
-        return limit;
-    if (pthread_attr_getstack(&attr, &lowest, &size) == 0)
-        limit = (uintptr_t)lowest + (size / 4 < 262144 ? size / 4 : 262144);
-    pthread_attr_destroy(&attr);
-    return limit;
+    if (!size && pthread_getattr_np(pthread_self(), &attr) == 0) {
+        if (pthread_attr_getstack(&attr, &lowest, &size))
+            size = 0;
+        pthread_attr_destroy(&attr);
+    }
+    *base = lowest;
+    return size;
+}
+
+uintptr_t wefti_stack_limit(void) {
+    void *base;
+    size_t size = wefti_thread_stack(&base);
+    return size ? (uintptr_t)base + (size / 4 < 262144 ? size / 4 : 262144) : 0;
 }
 
 /* A small file as text; false when it cannot be read. */
@@ -217,7 +224,7 @@ int64_t wefti_clock(void) {
 /* -- Memory ----------------------------------------------------------------------------------------- */
 
 void *wefti_alloc(size_t size) {
-    if (fault_here())
+    if (wefti_fault_here())
         return NULL;
     size = (size + 63) & ~(size_t)63;
     void *memory = aligned_alloc(64, size);
@@ -232,7 +239,7 @@ void wefti_free(void *memory, size_t size) {
 }
 
 void *wefti_map(size_t size) {
-    if (fault_here())
+    if (wefti_fault_here())
         return NULL;
     /* Twice the size holds an aligned piece; the ends go back. */
     char *memory = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -26,6 +26,8 @@ void wefti_thread_yield(void);
 void wefti_relax(void);
 /* The address that this thread's stack must not grow below, with room to spare for whoever asks. */
 uintptr_t wefti_stack_limit(void);
+/* The calling thread's stack: its lowest address into *base, its size as result.  0 when it cannot be told. */
+size_t wefti_thread_stack(void **base);
 /* CPUs this process may use: affinity mask, and cgroup quota rounded up; at least 1. */
 unsigned wefti_cpu_count(void);
 
@@ -78,6 +80,27 @@ void wefti_memory_live(void *memory, size_t size);
 static inline void wefti_memory_dead(void *memory, size_t size) { (void)memory, (void)size; }
 static inline void wefti_memory_live(void *memory, size_t size) { (void)memory, (void)size; }
 #endif
+
+/* -- Stacks ------------------------------------------------------------------------------------------ */
+/* Address space for stacks, a multiple of the page; touched pages cost memory.  NULL when the system refuses. */
+void *wefti_stack_map(size_t bytes);
+void wefti_stack_unmap(void *memory, size_t bytes);
+/* Turn the first page of a stack into a guard.  Returns the guard's size; 0 when the system refuses. */
+size_t wefti_stack_guard(void *low);
+/* Forget what these pages hold, and give them back to the system. */
+void wefti_pages_drop(void *memory, size_t bytes);
+/* Where the calling thread's errno is; not inlined, since a compiler may keep the address that `errno` itself gives it. */
+int *wefti_errno_at(void);
+
+/* Report stack overflows: from now on, when a thread that has a signal stack touches an address that it may not, `who` is asked whether that is
+ * the guard of the stack it runs on, and says so in words; the process then ends with that text and a backtrace.  Other
+ * faults go to whoever had the signal before.  Once a process. */
+void wefti_overflow_report(bool (*who)(uintptr_t address, char *text, size_t room));
+/* A stack for the calling thread's signals, unless it has one.  *memory is made when it is NULL, and kept for the next time.  True: end
+ * it before the thread goes on without us. */
+bool wefti_signal_stack_begin(void **memory);
+void wefti_signal_stack_end(void);
+void wefti_signal_stack_free(void *memory);
 
 /* -- Random, environment, faults -------------------------------------------------------------------- */
 uint64_t wefti_random_seed(void);

@@ -14,7 +14,7 @@ static bool poll_some(struct wefti_worker *w, unsigned max_polls, int *polls) {
             wefti_worker_found(w); /* we go away without having looked everywhere */
             return false;
         }
-        if (wefti_worker_turn(w))
+        if (wefti_worker_turn(w) || (w->timers.count && wefti_timers_run(w, wefti_now(w->rt))))
             continue;
         if (load_relaxed(&w->rt->phase) == WEFTI_STOPPED || wefti_worker_announce(w)) /* a look; nothing more comes */
             return true;
@@ -38,15 +38,22 @@ int wefti_drive_inside(struct weft_runtime *rt, unsigned max_polls) {
     struct wefti_worker *w = &rt->worker[0],
                         *outer = wefti_worker_self(); /* the caller may be a worker of another runtime */
     int polls = 0;
+    bool again = false;
     wefti_self_set(w);
     w->stack_limit = wefti_stack_limit();
-    if (w->parking)
-        wefti_worker_return(w);
-    if (poll_some(w, max_polls, &polls)) {
+    w->errno_at = wefti_errno_at();
+    wefti_stack_adopt(&w->native); /* each time: it may be another thread */
+    bool signals = load_relaxed(&rt->has_fibers) && wefti_signal_stack_begin(&w->signal_stack); /* a hint */
+    do {
+        if (w->parking)
+            wefti_worker_return(w);
+        if (!poll_some(w, max_polls, &polls))
+            break;
         wefti_stop_check(rt);
-        if (rt->sim)
-            wefti_sim_idle(w, INT64_MAX);
-    }
+        again = rt->sim && wefti_sim_idle(w, wefti_timers_next(w)) && polls == 0;
+    } while (again);
+    if (signals)
+        wefti_signal_stack_end();
     wefti_self_set(outer);
     return polls;
 }
@@ -60,6 +67,14 @@ int weft_drive(weft_runtime *rt, unsigned max_polls) {
     return result;
 }
 
+weft_deadline weft_drive_next(weft_runtime *rt) {
+    if (!rt->driven || wefti_drive_begin(rt))
+        return WEFT_NEVER;
+    int64_t next = wefti_timers_next(&rt->worker[0]);
+    wefti_drive_end(rt);
+    return next;
+}
+
 int weft_drive_wait(weft_runtime *rt, unsigned max_polls, weft_deadline until) {
     int result = wefti_drive_begin(rt);
     if (result)
@@ -71,7 +86,8 @@ int weft_drive_wait(weft_runtime *rt, unsigned max_polls, weft_deadline until) {
         }
         if (until != WEFT_NEVER && wefti_clock() >= until)
             break;
-        wefti_park_sleep(&rt->worker[0].park, until);
+        int64_t next = wefti_timers_next(&rt->worker[0]);
+        wefti_park_sleep(&rt->worker[0].park, next < until ? next : until);
     }
     wefti_drive_end(rt);
     return result;

@@ -1,5 +1,5 @@
 /* runtime.c - configuration, creation and destruction of a runtime. */
-#include "sched/sched.h"
+#include "sched/spawn.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,12 +39,9 @@ static int bad_env(const char *name, const char *value, const char *expected) {
 static int settle(const weft_config *given, weft_config *config) {
     *config = (weft_config)WEFT_CONFIG_INIT;
     if (given) {
-        if (given->size < offsetof(weft_config, workers) || given->size > WEFTI_STRUCT_MAX)
-            return -EINVAL;
-        for (size_t i = sizeof *config; i < given->size; i++)
-            if (((const unsigned char *)given)[i])
-                return -E2BIG;
-        memcpy(config, given, given->size < sizeof *config ? given->size : sizeof *config);
+        int error = wefti_known_struct(given, offsetof(weft_config, workers), config, sizeof *config);
+        if (error)
+            return error;
         config->size = sizeof *config;
     }
     const char *sched = wefti_env("WEFT_SCHED");
@@ -82,14 +79,19 @@ static void init_worker(struct weft_runtime *rt, uint32_t index, bool no_steal) 
     w->global_interval = w->global_left = (uint32_t)(WEFTI_GLOBAL_TARGET / WEFTI_AVERAGE_START);
     w->measure_began = wefti_clock();
     w->watched_polls = UINT64_MAX;
+    w->slice_polls = UINT64_MAX;
+    w->timers.tick = (uint64_t)(w->rt->sim ? 0 : w->measure_began / WEFTI_WHEEL_TICK);
     wefti_random_init(&w->random, rt->seed + index * UINT64_C(0x9E3779B97F4A7C15));
 }
 
 static void release(struct weft_runtime *rt, size_t allocated) {
     wefti_slab_fini(&rt->slab);
+    wefti_stack_pool_fini(&rt->stacks);
     wefti_sim_fini(rt);
     if (rt->seen)
         wefti_free(rt->seen, allocated * sizeof *rt->seen);
+    for (uint32_t i = 0; rt->worker && i < allocated; i++)
+        wefti_signal_stack_free(rt->worker[i].signal_stack);
     if (rt->worker)
         wefti_free(rt->worker, allocated * sizeof *rt->worker);
     wefti_free(rt, sizeof *rt);
@@ -135,6 +137,11 @@ static int create(weft_config config, weft_runtime **out) {
     if (rt->workers > WEFTI_WORKERS_MAX)
         rt->workers = WEFTI_WORKERS_MAX;
     rt->driven = config.driven;
+    rt->stack_log2 = wefti_stack_log2(config.stack_size ? config.stack_size : (size_t)1 << WEFTI_STACK_DEFAULT_LOG);
+    if (!rt->stack_log2) {
+        wefti_free(rt, sizeof *rt);
+        return -EINVAL;
+    }
     rt->global_capacity = config.global_capacity ? config.global_capacity : 65536;
     rt->park_timeout = config.park_timeout_ns == 0  ? WEFTI_PARK_TIMEOUT
                        : config.park_timeout_ns < 0 ? INT64_MAX
@@ -208,7 +215,8 @@ int weft_runtime_destroy(weft_runtime *rt) {
     return 0;
 }
 
-int weft_run(const weft_config *given, weft_poll_fn poll, void *state, weft_result *result) {
+int wefti_run_first(const weft_config *given, int (*spawn)(weft_runtime *rt, void *arg, weft_task **task), void *arg,
+                    weft_result *result) {
     weft_config config;
     weft_runtime *rt;
     weft_task *task;
@@ -217,11 +225,7 @@ int weft_run(const weft_config *given, weft_poll_fn poll, void *state, weft_resu
     config.driven = false;
     if (error || (error = create(config, &rt)))
         return error;
-    weft_spec spec = WEFT_SPEC_INIT;
-    spec.poll = poll;
-    spec.state = state;
-    spec.name = "main";
-    error = weft_spawn(rt, &spec, &task);
+    error = spawn(rt, arg, &task);
     if (!error) {
         error = weft_join(task, &ended, WEFT_NEVER);
         weft_task_drop(task);
@@ -234,6 +238,25 @@ int weft_run(const weft_config *given, weft_poll_fn poll, void *state, weft_resu
     if (!error && result)
         *result = ended;
     return error ? error : ended.status;
+}
+
+struct main_task {
+    weft_poll_fn poll;
+    void *state;
+};
+
+static int spawn_main(weft_runtime *rt, void *arg, weft_task **task) {
+    struct main_task *main = arg;
+    weft_spec spec = WEFT_SPEC_INIT;
+    spec.poll = main->poll;
+    spec.state = main->state;
+    spec.name = "main";
+    return weft_spawn(rt, &spec, task);
+}
+
+int weft_run(const weft_config *config, weft_poll_fn poll, void *state, weft_result *result) {
+    struct main_task main = {poll, state};
+    return wefti_run_first(config, spawn_main, &main, result);
 }
 
 weft_runtime *weft_runtime_current(void) {

@@ -9,12 +9,15 @@
 #include "plat/plat.h"
 #include "queue/deque.h"
 #include "queue/inject.h"
+#include "queue/mpsc.h"
 #include "queue/ring.h"
 #include "sched/idle.h"
 #include "sched/lifo.h"
 #include "sched/park.h"
+#include "stack/stack.h"
 #include "task/slab.h"
 #include "task/task.h"
+#include "time/wheel.h"
 
 #define WEFTI_TICK_POLLS 128u                /* B34: polls between two maintenance passes */
 #define WEFTI_LIFO_MAX 3u                    /* B19: polls from the LIFO slot in a row */
@@ -27,6 +30,7 @@
 #define WEFTI_PARK_TIMEOUT INT64_C(10000000) /* B37 */
 #define WEFTI_WATCH_TIMEOUT INT64_C(1000000) /* how often a sleeper looks for stuck workers while others run */
 #define WEFTI_WAKE_WORTH 50000.0             /* ns of waiting work that pay for waking a worker */
+#define WEFTI_PINNED_MAX 16u                   /* own fibers in a row, before the scheduler is asked again */
 #define WEFTI_HELP_MAX 4096u                   /* polls that wait on one stack, if it is large enough */
 #define WEFTI_CANCEL_GRACE INT64_C(2000000000) /* R36: how long cancelled tasks and held references may take */
 
@@ -79,10 +83,30 @@ struct wefti_worker {
     struct wefti_slab_cache cache;
     struct wefti_thread thread;
 
+    /* Fibers (fiber/switch.c). */
+    struct wefti_chain pinned;   /* those of ours that are ready, in order */
+    uint32_t pinned_left;        /* how many of them run before the scheduler is asked */
+    uint32_t fresh_left;         /* new ones that may still run in a row on one stack */
+    struct weft_task *handoff;   /* a fiber took it out of a queue for the loop to run */
+    struct weft_task *left;      /* the fiber that was left by the last switch ... */
+    weft_poll left_said;         /* ... and what for */
+    int *errno_at;               /* the thread's errno */
+    struct wefti_stack native;   /* the thread's own */
+    struct wefti_stack_cache stacks;
+    void *signal_stack;
+    int64_t slice_began;         /* weft_checkpoint: the clock at its first look ... */
+    uint64_t slice_polls;        /* ... in this turn */
+    uint32_t slice_left, slice_looks; /* calls until it looks again, of how many */
+
+    struct wefti_wheel timers;   /* under timers_lock, if there are other workers */
+    uint32_t timers_left;        /* polls until the clock is looked at; 0: no timers */
+
     /* Shared. */
     _Alignas(64) struct wefti_counters counters;
     _Alignas(64) struct wefti_park park;
     _Atomic uint32_t claimed; /* idle.h, S5 */
+    struct wefti_lock timers_lock;
+    struct wefti_mpsc inbox; /* fibers of ours that others have woken */
     struct wefti_lifo lifo;
     struct wefti_ring ring;
     struct wefti_deque deque;
@@ -144,6 +168,9 @@ struct weft_runtime {
     struct wefti_idle idle;
     struct wefti_inject inject;
     struct wefti_slab slab;
+    struct wefti_stack_pool stacks;
+    uint32_t stack_log2; /* of fibers that do not say */
+    _Atomic bool has_fibers;
     struct wefti_sim *sim;
     _Atomic(const char *) reasons[WEFTI_REASONS]; /* what tasks wait for; [0] is unused */
     struct wefti_worker *worker; /* array */
@@ -180,7 +207,21 @@ static inline struct wefti_worker *wefti_others_next(struct wefti_others *others
     return NULL;
 }
 
+/* What fibers' polls say beside the public three: the switch has done the rest. */
+#define WEFTI_HANDLED ((weft_poll)3)
+
 /* -- worker.c ---------------------------------------------------------------------------------------- */
+/* A task that has come out of a queue is RUNNING now, and the worker's current one.  False: it was cancelled before it began; it
+ * has been ended, and is never entered. */
+bool wefti_worker_begin(struct wefti_worker *w, struct weft_task *task);
+/* The task is over: result, drop function, COMPLETE, joiner. */
+void wefti_worker_finish(struct wefti_worker *w, struct weft_task *task, weft_result result);
+/* B34, B45: one poll was made. */
+void wefti_worker_spend(struct wefti_worker *w);
+/* The next task of our own fibers, our own queues and the global one, or NULL. */
+struct weft_task *wefti_worker_pick(struct wefti_worker *w);
+/* The calling thread's worker, read anew: for code that may have come here from another thread. */
+struct wefti_worker *wefti_worker_here(void);
 /* Find one task (or job) and run it.  False: nothing found. */
 bool wefti_worker_turn(struct wefti_worker *w);
 /* A searcher found something to do: leave the search, see that another looks if work is left. */
@@ -192,6 +233,8 @@ bool wefti_worker_announce(struct wefti_worker *w);
 void wefti_worker_return(struct wefti_worker *w);
 /* A worker thread's loop. */
 void wefti_worker_main(void *worker);
+/* There is something in the inbox of `target`: wake it if it sleeps.  w may be NULL. */
+void wefti_notify_one(struct weft_runtime *rt, struct wefti_worker *w, struct wefti_worker *target);
 /* Work was made public: wake a sleeper if one is needed (idle.h, S2 to S6).  w may be NULL. */
 void wefti_notify(struct weft_runtime *rt, struct wefti_worker *w);
 /* The same, for work on the caller's own queues: it will get to it, so only if `waiting` tasks pay for a wake. */
@@ -218,6 +261,9 @@ void wefti_check_handle(const struct weft_task *task, const char *call, uint64_t
 #endif
 /* The one function that wakes a waker; it is spent. */
 void wefti_wake(wefti_waker waker);
+/* Wake a task without having a reference to it: it was alive when the caller, a worker of its runtime, learned of it.  Should it be
+ * gone, its slot is still a slot of this runtime: nobody is woken, or another task for no reason, which every task allows. */
+void wefti_wake_loosely(struct weft_task *task);
 static inline wefti_waker wefti_waker_task(struct weft_task *task) { return (wefti_waker)(void *)task; }
 static inline wefti_waker wefti_waker_thread(struct wefti_park *park) { return (wefti_waker)(void *)park | 1; }
 /* Drop one reference and free at the last. */
@@ -236,6 +282,30 @@ uint16_t wefti_reason(struct weft_runtime *rt, const char *what);
 int wefti_drive_begin(struct weft_runtime *rt);
 int wefti_drive_inside(struct weft_runtime *rt, unsigned max_polls);
 void wefti_drive_end(struct weft_runtime *rt);
+
+/* -- runtime.c --------------------------------------------------------------------------------------- */
+/* A runtime for one first task, which `spawn` starts; as weft_run. */
+int wefti_run_first(const weft_config *given, int (*spawn)(weft_runtime *rt, void *arg, weft_task **task), void *arg,
+                    weft_result *result);
+
+/* -- timers.c ---------------------------------------------------------------------------------------- */
+/* A task that is to be woken at a time; lives on the waiting stack or in its state. */
+struct wefti_alarm {
+    struct wefti_timer timer;
+    struct weft_task *task;
+    struct wefti_worker *worker; /* whose wheel it is in */
+    _Atomic bool rang;
+};
+/* By the running task, on its worker. */
+void wefti_alarm_set(struct wefti_worker *w, struct wefti_alarm *alarm, struct weft_task *task, int64_t until);
+/* Before the alarm's memory goes: from any worker of the runtime. */
+void wefti_alarm_clear(struct wefti_alarm *alarm);
+/* Ring what is due.  True: something was. */
+bool wefti_timers_run(struct wefti_worker *w, int64_t now);
+/* When the next one is due at the earliest; INT64_MAX: none. */
+int64_t wefti_timers_next(struct wefti_worker *w);
+/* The runtime's clock: the system's, or the simulator's. */
+int64_t wefti_now(const struct weft_runtime *rt);
 
 /* -- stop.c ------------------------------------------------------------------------------------------ */
 /* Tasks spawned and not ended; see stop.c for why 0 is exact. */

@@ -1,38 +1,37 @@
 /* spawn.c - making tasks. */
-#include "sched/sched.h"
+#include "sched/spawn.h"
 
 #include <string.h>
 
 /* Always inlined, so that weft_go, where most of this is constant, costs what it needs and no more. */
 #define INLINE static inline __attribute__((always_inline))
 
-INLINE void fill(struct weft_task *task, const weft_spec *spec, bool handle) {
+INLINE void fill(struct weft_task *task, const weft_spec *spec) {
     task->name = spec->name ? spec->name : "task";
     task->poll = spec->poll;
     task->drop = spec->drop;
+    task->home = 0;
     if (spec->state_size == 0) {
-        task->state_at = 0;
+        task->layout = 0;
         task->pointer = (void *)(uintptr_t)spec->state;
     } else {
-        task->state_at = spec->state_size <= sizeof(void *) ? WEFTI_STATE_SMALL : WEFTI_STATE_LARGE;
+        task->layout = spec->state_size <= sizeof(void *) ? WEFTI_STATE_SMALL : WEFTI_STATE_LARGE;
         if (spec->state)
             memcpy(wefti_task_state(task), spec->state, spec->state_size);
         else
             memset(wefti_task_state(task), 0, spec->state_size);
     }
-    wefti_word_spawn(&task->word, handle);
 }
 
-/* The spec as this library knows it.  One from an older header is shorter, one from a newer header may be longer as
- * long as what we do not know is zero. */
-static int known_spec(const weft_spec *given, weft_spec *known) {
-    if (given->size < offsetof(weft_spec, state) || given->size > WEFTI_STRUCT_MAX)
+int wefti_known_struct(const void *given, size_t least, void *known, size_t size) {
+    size_t said = *(const size_t *)given;
+    if (said < least || said > WEFTI_STRUCT_MAX)
         return -EINVAL;
-    for (size_t i = sizeof *known; i < given->size; i++)
+    for (size_t i = size; i < said; i++)
         if (((const unsigned char *)given)[i])
             return -E2BIG;
-    memset(known, 0, sizeof *known);
-    memcpy(known, given, given->size < sizeof *known ? given->size : sizeof *known);
+    memset(known, 0, size);
+    memcpy(known, given, said < size ? said : size);
     return 0;
 }
 
@@ -59,9 +58,18 @@ static __attribute__((noinline)) int start_outside(struct weft_runtime *rt, stru
     return 0;
 }
 
-INLINE int start(struct weft_runtime *rt, struct wefti_worker *w, const weft_spec *spec, weft_task **handle) {
-    if (!spec->poll || spec->state_size > WEFT_STATE_MAX)
-        return -EINVAL;
+INLINE int submit_new(struct weft_runtime *rt, struct wefti_worker *w, struct weft_task *task, weft_task **handle) {
+    wefti_word_spawn(&task->word, handle != NULL);
+    if (WEFTI_UNLIKELY(!w || w->parking))
+        return start_outside(rt, task, handle);
+    wefti_count(&w->counters.spawned, 1);
+    if (handle)
+        *handle = task;
+    w->sched->submit(w, task, WEFTI_SUBMIT_SPAWN);
+    return 0;
+}
+
+INLINE int find_room(struct weft_runtime *rt, struct wefti_worker *w, size_t state_size, struct wefti_room *room) {
     bool inside = w && (!rt || w->rt == rt);
     if (WEFTI_LIKELY(inside)) {
         rt = w->rt;
@@ -71,17 +79,29 @@ INLINE int start(struct weft_runtime *rt, struct wefti_worker *w, const weft_spe
     } else if (!rt) {
         return -EINVAL;
     }
-    struct weft_task *task = wefti_slab_take(&rt->slab, inside ? &w->cache : NULL, spec->state_size);
-    if (!task)
-        return -ENOMEM;
-    fill(task, spec, handle != NULL);
-    if (WEFTI_UNLIKELY(!inside || w->parking))
-        return start_outside(rt, task, handle);
-    wefti_count(&w->counters.spawned, 1);
-    if (handle)
-        *handle = task;
-    w->sched->submit(w, task, WEFTI_SUBMIT_SPAWN);
-    return 0;
+    room->rt = rt;
+    room->w = inside ? w : NULL;
+    room->task = wefti_slab_take(&rt->slab, inside ? &w->cache : NULL, state_size);
+    return room->task ? 0 : -ENOMEM;
+}
+
+int wefti_spawn_room(struct weft_runtime *rt, size_t state_size, struct wefti_room *room) {
+    return find_room(rt, wefti_worker_self(), state_size, room);
+}
+
+int wefti_spawn_submit(const struct wefti_room *room, weft_task **handle) {
+    return submit_new(room->rt, room->w, room->task, handle);
+}
+
+INLINE int start(struct weft_runtime *rt, struct wefti_worker *w, const weft_spec *spec, weft_task **handle) {
+    struct wefti_room room;
+    if (!spec->poll || spec->state_size > WEFT_STATE_MAX)
+        return -EINVAL;
+    int error = find_room(rt, w, spec->state_size, &room);
+    if (error)
+        return error;
+    fill(room.task, spec);
+    return submit_new(room.rt, room.w, room.task, handle);
 }
 
 int weft_spawn(weft_runtime *rt, const weft_spec *spec, weft_task **handle) {
@@ -89,7 +109,7 @@ int weft_spawn(weft_runtime *rt, const weft_spec *spec, weft_task **handle) {
         return -EINVAL;
     weft_spec known;
     if (WEFTI_UNLIKELY(spec->size != sizeof known)) {
-        int error = known_spec(spec, &known);
+        int error = wefti_known_struct(spec, offsetof(weft_spec, state), &known, sizeof known);
         if (error)
             return error;
         spec = &known;

@@ -47,8 +47,10 @@ static void sleep_or_drive(struct weft_runtime *rt, int64_t until) {
     if (!rt->driven) {
         wefti_park_sleep(&rt->stopper, until);
     } else if (wefti_drive_begin(rt) == 0) {
-        if (wefti_drive_inside(rt, DRIVE_POLLS) == 0)
-            wefti_park_sleep(&rt->worker[0].park, until);
+        if (wefti_drive_inside(rt, DRIVE_POLLS) == 0) {
+            int64_t next = wefti_timers_next(&rt->worker[0]);
+            wefti_park_sleep(&rt->worker[0].park, next < until ? next : until);
+        }
         wefti_drive_end(rt);
     } else {
         int64_t soon = wefti_clock() + WEFTI_WATCH_TIMEOUT;

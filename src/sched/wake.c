@@ -20,6 +20,16 @@ void wefti_check_handle(const struct weft_task *task, const char *call, uint64_t
 void wefti_submit(struct weft_task *task, enum wefti_submit why) {
     struct weft_runtime *rt = wefti_task_rt(task);
     struct wefti_worker *w = wefti_worker_of(rt);
+    if (wefti_task_is_pinned(task)) {
+        struct wefti_worker *home = &rt->worker[task->home - 1];
+        if (home == w && !w->parking) {
+            wefti_chain_append(&w->pinned, &task->link);
+        } else {
+            wefti_mpsc_push(&home->inbox, &task->link);
+            wefti_notify_one(rt, w, home);
+        }
+        return;
+    }
     if (w && !w->parking) { /* B21: between announcing and being back, a worker's own queues are closed */
         rt->sched->submit(w, task, why);
         return;
@@ -47,6 +57,11 @@ void wefti_wake(wefti_waker waker) {
     if (wefti_word_wake(&task->word))
         wefti_submit(task, WEFTI_SUBMIT_WAKE);
     wefti_task_unref(task, 0);
+}
+
+void wefti_wake_loosely(struct weft_task *task) {
+    if (wefti_word_wake(&task->word))
+        wefti_submit(task, WEFTI_SUBMIT_WAKE);
 }
 
 /* -- Wakers ---------------------------------------------------------------------------------------------- */

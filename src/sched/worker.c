@@ -7,11 +7,10 @@
 
 /* -- Running one task ------------------------------------------------------------------------------------ */
 
-/* The task is over: result, drop function, COMPLETE, joiner. */
-static void finish(struct wefti_worker *w, struct weft_task *task, weft_result result) {
+void wefti_worker_finish(struct wefti_worker *w, struct weft_task *task, weft_result result) {
+    task->status = result.status;
     if (task->drop)
         task->drop(wefti_task_state(task));
-    task->status = result.status;
     task->value = result.value;
     uint64_t word = wefti_word_to_complete(&task->word);
     /* Release: who sees this end also sees the spawns before it (wefti_live). */
@@ -24,23 +23,32 @@ static void finish(struct wefti_worker *w, struct weft_task *task, weft_result r
     }
 }
 
-static void run(struct wefti_worker *w, struct weft_task *task) {
-    if (WEFTI_UNLIKELY(!wefti_word_to_running(&task->word))) {
+bool wefti_worker_begin(struct wefti_worker *w, struct weft_task *task) {
+    if (WEFTI_UNLIKELY(task->home)) { /* a fiber that has begun: it learns of a cancel where it waits */
+        if (wefti_word_life(load_relaxed(&task->word)) != WEFTI_RUNNING) /* after a yield it still is: only we run it */
+            wefti_word_to_running(&task->word);
+    } else if (WEFTI_UNLIKELY(!wefti_word_to_running(&task->word))) {
         wefti_count(&w->counters.cancelled, 1);
-        finish(w, task, (weft_result){-ECANCELED, NULL});
-        return;
+        wefti_worker_finish(w, task, (weft_result){-ECANCELED, NULL});
+        return false;
     }
-    w->current = task; /* a join that helps restores this and w->done for the task below */
-    w->done = (weft_result){0, NULL};
+    w->current = task;
     wefti_count(&w->counters.polls, 1);
+    return true;
+}
+
+static void run(struct wefti_worker *w, struct weft_task *task) {
+    if (!wefti_worker_begin(w, task))
+        return;
+    w->done = (weft_result){0, NULL}; /* a join that helps restores this and w->current for the task below */
     weft_poll said = task->poll(task, wefti_task_state(task));
     w->current = NULL;
     if (said == WEFT_READY) {
-        finish(w, task, w->done);
+        wefti_worker_finish(w, task, w->done);
     } else if (said == WEFT_PENDING) {
         if (wefti_word_to_idle(&task->word))
             w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
-    } else {
+    } else if (said == WEFT_YIELD) {
         wefti_word_to_yielded(&task->word);
         w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
     }
@@ -61,8 +69,9 @@ static void measure(struct wefti_worker *w, int64_t now) {
     w->measure_began = now;
 }
 
-/* B34, B45: one poll was made. */
-static void spend(struct wefti_worker *w) {
+void wefti_worker_spend(struct wefti_worker *w) {
+    if (WEFTI_UNLIKELY(w->timers_left) && --w->timers_left == 0)
+        wefti_timers_run(w, wefti_now(w->rt));
     if (WEFTI_UNLIKELY(--w->tick_left == 0)) {
         w->tick_left = WEFTI_TICK_POLLS;
         wefti_count(&w->counters.ticks, 1);
@@ -107,6 +116,12 @@ void wefti_notify_if_worth(struct wefti_worker *w, uint32_t waiting) {
         wefti_notify(w->rt, w);
 }
 
+void wefti_notify_one(struct weft_runtime *rt, struct wefti_worker *w, struct wefti_worker *target) {
+    fence_seq_cst(); /* S2, F1 */
+    if (wefti_idle_claim_one(&rt->idle, target->index)) /* S4 */
+        wake_claimed(rt, w, target->index);
+}
+
 /* G1 to G3. */
 static void stop_searching(struct wefti_worker *w) {
     w->searching = false;
@@ -130,7 +145,7 @@ static struct weft_task *search(struct wefti_worker *w, bool *ran_job) {
     for (uint32_t spin = 0; spin < WEFTI_SPIN_MAX; spin++) {
         task = w->sched->steal(w, spin == WEFTI_SPIN_MAX - 1);
         if (!task)
-            task = w->sched->next(w);
+            task = wefti_worker_pick(w);
         if (task)
             break;
         if (wefti_jobs_run_stolen(w)) { /* leaves the search itself before it runs the job */
@@ -158,8 +173,39 @@ void wefti_worker_found(struct wefti_worker *w) {
     }
 }
 
+struct wefti_worker *wefti_worker_here(void) { return wefti_worker_self(); }
+
+/* What others have woken, behind our own. */
+static __attribute__((noinline)) void take_inbox(struct wefti_worker *w) {
+    struct wefti_chain chain = wefti_mpsc_take(&w->inbox);
+    for (struct wefti_link *item; (item = wefti_chain_take(&chain));)
+        wefti_chain_append(&w->pinned, item);
+}
+
+/* Our own fibers and the scheduler's tasks in turn, as long as there are both; while there are only fibers, the scheduler is asked
+ * now and then. */
+struct weft_task *wefti_worker_pick(struct wefti_worker *w) {
+    if (WEFTI_UNLIKELY(!wefti_mpsc_is_empty(&w->inbox)))
+        take_inbox(w);
+    if (!w->pinned.count)
+        return w->sched->next(w);
+    if (w->pinned_left) {
+        w->pinned_left--;
+    } else {
+        struct weft_task *task = w->sched->next(w);
+        w->pinned_left = task ? 1 : WEFTI_PINNED_MAX;
+        if (task)
+            return task;
+    }
+    return wefti_task_of(wefti_chain_take(&w->pinned));
+}
+
 bool wefti_worker_turn(struct wefti_worker *w) {
-    struct weft_task *task = w->sched->next(w);
+    struct weft_task *task = w->handoff;
+    if (WEFTI_UNLIKELY(task))
+        w->handoff = NULL;
+    else
+        task = wefti_worker_pick(w);
     if (WEFTI_UNLIKELY(!task)) {
         bool ran_job = false;
         task = search(w, &ran_job);
@@ -169,7 +215,7 @@ bool wefti_worker_turn(struct wefti_worker *w) {
     if (WEFTI_UNLIKELY(w->searching | w->owes_watch))
         wefti_worker_found(w);
     run(w, task);
-    spend(w);
+    wefti_worker_spend(w);
     return true;
 }
 
@@ -188,6 +234,8 @@ bool wefti_worker_announce(struct wefti_worker *w) {
     fence_seq_cst(); /* P3, F2 */
     if (load_relaxed(&rt->idle.searching) == 0 && /* F2 orders it */
         (w->sched->has_work(w) || wefti_jobs_public(w))) /* P4: recheck */
+        return false;
+    if (!wefti_mpsc_is_empty(&w->inbox)) /* P4: recheck; nobody else looks here */
         return false;
     return load_relaxed(&rt->phase) != WEFTI_STOPPED; /* recheck; if missed, the stopper's token ends the sleep */
 }
@@ -240,6 +288,12 @@ void wefti_worker_sleep(struct wefti_worker *w, int64_t until) {
     struct weft_runtime *rt = w->rt;
     int64_t now = wefti_clock();
     measure(w, now);
+    if (w->timers.count) {
+        if (wefti_timers_run(w, wefti_now(rt)))
+            return;
+        int64_t next = wefti_timers_next(w);
+        until = next < until ? next : until;
+    }
     if (wefti_worker_announce(w)) {
         wefti_stop_check(rt);
         if (!rt->sim || !wefti_sim_idle(w, until))
@@ -253,6 +307,9 @@ void wefti_worker_main(void *worker) {
     struct wefti_worker *w = worker;
     wefti_self_set(w);
     w->stack_limit = wefti_stack_limit();
+    w->errno_at = wefti_errno_at();
+    wefti_stack_adopt(&w->native);
+    bool signals = wefti_signal_stack_begin(&w->signal_stack);
     while (load_relaxed(&w->rt->phase) != WEFTI_STOPPED) /* the stopper's token orders it */
         if (!wefti_worker_turn(w))
             wefti_worker_sleep(w, INT64_MAX);
@@ -260,5 +317,7 @@ void wefti_worker_main(void *worker) {
         w->searching = false;
         wefti_idle_end_search(&w->rt->idle);
     }
+    if (signals)
+        wefti_signal_stack_end();
     wefti_self_set(NULL);
 }

@@ -29,12 +29,14 @@ struct weft_task {
     void (*drop)(void *state);
     int status;         /* the result */
     uint8_t size_class; /* slab.h */
-    uint8_t state_at;   /* where the inline state begins; 0: `pointer` is the caller's state */
-    uint16_t unused;
+    uint8_t layout;     /* where the inline state begins; 0: `pointer` is the caller's state; and WEFTI_IS_FIBER */
+    uint16_t home;      /* of a fiber that has begun: its worker's index + 1, or WEFTI_HOME_ANY; else 0 */
     void *pointer; /* ... or up to 8 bytes of inline state */
     /* Inline state of more than 8 bytes begins at the next line: aligned for any type. */
 };
 
+#define WEFTI_IS_FIBER 0x80u
+#define WEFTI_HOME_ANY UINT16_MAX /* it may go on anywhere */
 #define WEFTI_STATE_SMALL offsetof(struct weft_task, pointer)
 #define WEFTI_STATE_LARGE sizeof(struct weft_task)
 
@@ -42,7 +44,15 @@ _Static_assert(sizeof(struct weft_task) == 64, "one cache line with a pointer of
 _Static_assert(WEFTI_STATE_LARGE + WEFT_STATE_MAX <= 512, "B2: at most 512 bytes");
 
 static inline void *wefti_task_state(struct weft_task *task) {
-    return task->state_at ? (char *)task + task->state_at : task->pointer;
+    uint8_t at = task->layout & (uint8_t)~WEFTI_IS_FIBER;
+    return at ? (char *)task + at : task->pointer;
+}
+
+static inline bool wefti_task_is_fiber(const struct weft_task *task) { return task->layout & WEFTI_IS_FIBER; }
+
+/* Only one worker may run it. */
+static inline bool wefti_task_is_pinned(const struct weft_task *task) {
+    return (uint16_t)(task->home + 1) > 1; /* neither 0 nor WEFTI_HOME_ANY */
 }
 
 /* The size of a task with that much inline state. */

@@ -111,8 +111,7 @@ static inline bool wefti_word_wake(wefti_word *word) {
     uint64_t found = load_relaxed(word); /* only compared */
     for (;;) {
         enum wefti_life life = wefti_word_life(found);
-        wefti_assert(life != WEFTI_FREE, found);
-        if (life == WEFTI_COMPLETE)
+        if (life == WEFTI_COMPLETE || life == WEFTI_FREE) /* FREE: a loose wake, wake.c */
             return false;
         bool idle = life == WEFTI_IDLE;
         uint64_t next = idle ? wefti_word_with(found, WEFTI_SCHEDULED) : found | WEFTI_NOTIFIED;

@@ -37,7 +37,7 @@ TEST(slab_classes, "B2") {
         if (task->size_class)
             REQUIRE_LT(wefti_slab_size[task->size_class - 1], wefti_task_size(size));
         REQUIRE_EQ((uintptr_t)task % 64, 0);
-        task->state_at = size <= 8 ? WEFTI_STATE_SMALL : WEFTI_STATE_LARGE;
+        task->layout = size <= 8 ? WEFTI_STATE_SMALL : WEFTI_STATE_LARGE;
         REQUIRE_EQ((uintptr_t)wefti_task_state(task) % (size <= 8 ? 8 : 16), 0);
         REQUIRE_EQ(wefti_task_rt(task), slab.rt); /* found through its chunk */
         memset(wefti_task_state(task), 255, size);

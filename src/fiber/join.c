@@ -1,9 +1,9 @@
-/* join.c - waiting for a task to end: from a poll, from a worker that helps, from a plain thread that sleeps.
+/* join.c - waiting for a task to end: from a fiber, from a poll, from a worker that helps, from a plain thread that sleeps.
  *
- * All three register one waker in task->joiner (word.h, rule 3).  Once registered there are two ways out: take the waker back
+ * All register one waker in task->joiner (word.h, rule 3).  Once registered there are two ways out: take the waker back
  * before the task is COMPLETE, or be woken by it.  A thread's waker lives on its stack, so it never leaves otherwise.
  */
-#include "sched/sched.h"
+#include "fiber/switch.h"
 
 static void read_result(struct weft_task *task, weft_result *result) {
     if (result)
@@ -121,6 +121,26 @@ static __attribute__((noinline)) int join_sleeping(struct weft_task *task, int64
     return watched && wefti_sim_join_end(rt, &joiner) ? -EDEADLK : 0;
 }
 
+static bool is_complete(void *task) { return wefti_word_is_complete(&((struct weft_task *)task)->word); }
+
+/* In a fiber: its worker runs others, and comes back when the task has ended. */
+static int join_suspending(struct wefti_fiber *self, struct weft_task *task, int64_t until) {
+    if (!wefti_word_join_begin(&task->word))
+        return wefti_word_is_complete(&task->word) ? 0 : -EBUSY;
+    wefti_word_ref(&self->task.word);
+    store_relaxed(&task->joiner, wefti_waker_task(&self->task)); /* published by register */
+    if (!wefti_word_join_register(&task->word)) {
+        wefti_task_unref(&self->task, 0);
+        return 0;
+    }
+    int error = wefti_fiber_wait(self, is_complete, task, until, NULL);
+    if (error && !wefti_word_join_unregister(&task->word))
+        return 0; /* it ended just now; the completer has the reference */
+    if (error)
+        wefti_task_unref(&self->task, 0);
+    return error;
+}
+
 int weft_join(weft_task *handle, weft_result *result, weft_deadline until) {
     CHECK_HANDLE(handle);
     if (!wefti_word_is_complete(&handle->word)) {
@@ -131,7 +151,10 @@ int weft_join(weft_task *handle, weft_result *result, weft_deadline until) {
             return -EBUSY;
         if (until <= 0)
             return -ETIMEDOUT;
-        int error = w ? join_helping(w, handle, until) : join_sleeping(handle, until);
+        struct wefti_fiber *fiber = wefti_fiber_self();
+        int error = fiber ? join_suspending(fiber, handle, until)
+                    : w   ? join_helping(w, handle, until)
+                          : join_sleeping(handle, until);
         if (error)
             return error;
     }

@@ -1,0 +1,99 @@
+/* weft/fiber.h - fibers: plain C functions that may wait anywhere.
+ *
+ * A fiber is a function on a small stack of its own.  When it waits (for another task, a timer, a channel) its worker runs
+ * something else; the code reads as if it blocked.
+ *
+ *     static int greet(void *arg) {
+ *         weft_sleep(1000000);                        // others run meanwhile
+ *         printf("hello, %s\n", (const char *)arg);
+ *         return 0;                                   // or a negative error
+ *     }
+ *     int main(void) { return weft_fiber_run(NULL, greet, "world", NULL) < 0; }
+ *
+ * A fiber is a task: handles, weft_join, weft_task_cancel, shields and names are those of <weft/task.h>.
+ *
+ * Workers.  Once started, a fiber stays on its worker: compilers keep the addresses of thread-locals in registers across calls, so
+ * code that wakes up on another thread is broken in ways nobody can see.  A fiber spawned with `migrate` may move; what it
+ * may then not do is written there.
+ *
+ * Stacks.  64 KiB of address space unless asked otherwise, of which only touched pages cost memory.  Below each lies a guard page:
+ * running over it ends the process with the fiber's name and a backtrace.  Compile with -fstack-clash-protection, or a
+ * single frame larger than a page can jump over the guard.
+ *
+ * Cancellation.  A cancelled fiber that has not begun never does.  One that waits is woken: the call returns -ECANCELED, and so
+ * does every later wait, until it returns.  Clean-up that must wait itself goes between weft_shield and weft_unshield.
+ */
+#ifndef WEFT_FIBER_H
+#define WEFT_FIBER_H
+
+#include <weft/base.h>
+#include <weft/runtime.h>
+#include <weft/task.h>
+
+WEFT_EXTERN_C_BEGIN
+
+/* What a fiber runs.  A negative return value is its status; 0 or more is success, and also its result's value (as a pointer)
+ * unless it has left another with weft_fiber_result. */
+typedef int (*weft_fiber_fn)(void *arg);
+
+typedef struct weft_fiber_spec {
+    size_t size;       /* sizeof(weft_fiber_spec): set by WEFT_FIBER_SPEC_INIT */
+    weft_fiber_fn fn;  /* required */
+    void *arg;
+    const char *name;  /* as weft_spec; NULL = "fiber" */
+    size_t stack_size; /* rounded up to a power of two; 0 = the runtime's, at most 1 GiB */
+    bool migrate;      /* it may move to another worker whenever it waits: then its code, and all it calls, must not use
+                          thread-locals (errno included: use weft_errno) on both sides of a wait */
+} weft_fiber_spec;
+
+#define WEFT_FIBER_SPEC_INIT {sizeof(weft_fiber_spec), 0, 0, 0, 0, false}
+
+/* Start a fiber; as weft_spawn in every other way.  Its stack is bound when it first runs: should there be none then, it ends
+ * with -ENOMEM without being entered.
+ * Returns 0; -EINVAL (no function, no runtime, stack_size above 1 GiB); -E2BIG; -ENOMEM (also: the system has refused a stack, and
+ * none has been given back since); -EAGAIN; -ESHUTDOWN. */
+WEFT_API WEFT_MUST_USE int weft_fiber_spawn(weft_runtime *rt, const weft_fiber_spec *spec, weft_task **handle);
+
+/* The short form. */
+WEFT_API WEFT_MUST_USE int weft_fiber_go(weft_runtime *rt, weft_fiber_fn fn, void *arg, weft_task **handle);
+
+/* Create a runtime, run fn(arg) as its first fiber, wait for it, let the rest finish, destroy.  Returns as weft_run. */
+WEFT_API int weft_fiber_run(const weft_config *config, weft_fiber_fn fn, void *arg, weft_result *result);
+
+/* In a fiber: leave a result's value for the joiner. */
+WEFT_API void weft_fiber_result(void *value);
+
+/* Let others run.  Returns 0; -ECANCELED (the fiber has been cancelled); -EINVAL (in a poll task).  On a plain thread it lets
+ * other threads run. */
+WEFT_API int weft_yield(void);
+
+/* Wait.  Never early; at most a millisecond and the load late.  In a fiber others run meanwhile; a plain thread sleeps.
+ * Returns 0; -ECANCELED; -EINVAL (in a poll task: it would stop its worker; see weft_timer). */
+WEFT_API int weft_sleep(int64_t ns);
+WEFT_API int weft_sleep_until(weft_deadline until);
+
+/* A point at which the fiber may be asked to let others run, and learns of its cancellation: for loops that never wait.  Yields
+ * when it has had the worker for about a millisecond.  Costs a few nanoseconds.
+ * Returns 0; -ECANCELED; -EINVAL (in a poll task). */
+WEFT_API int weft_checkpoint(void);
+
+/* True inside a fiber. */
+WEFT_API bool weft_in_fiber(void);
+
+/* `errno` that is safe to use on both sides of a wait in a fiber that migrates. */
+WEFT_API int *weft_errno(void);
+
+/* -- Fiber-locals ----------------------------------------------------------------------------------- */
+
+/* A key, under which every fiber has a pointer of its own, NULL at first; plain threads and poll tasks have none.  `destroy` (may
+ * be NULL) is called when a fiber ends, for each pointer that is not NULL, newest key first.  Keys live as long as the process;
+ * there are at most 64.
+ * Returns 0; -ENOSPC (64 are in use). */
+WEFT_API int weft_local_create(unsigned *key, void (*destroy)(void *value));
+/* Returns 0; -EINVAL (no such key, or not in a fiber); -ENOMEM. */
+WEFT_API int weft_local_set(unsigned key, void *value);
+/* NULL when unset, or not in a fiber. */
+WEFT_API void *weft_local_get(unsigned key);
+
+WEFT_EXTERN_C_END
+#endif

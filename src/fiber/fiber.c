@@ -1,0 +1,200 @@
+/* fiber.c - making fibers, and what they ask of themselves. */
+#include "fiber/fiber.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "fiber/local.h"
+#include "fiber/switch.h"
+
+#define SLICE INT64_C(1000000) /* ns that weft_checkpoint gives a fiber */
+#define LOOKS_A_SLICE 8        /* how often it looks at the clock in that time */
+#define LOOK_MAX 1024          /* calls between two looks, at most */
+
+/* -- Spawning -------------------------------------------------------------------------------------------- */
+
+/* The drop function of every fiber that needs one. */
+static void drop_fiber(void *state) {
+    struct wefti_fiber *fiber = (struct wefti_fiber *)(void *)((char *)state - WEFTI_STATE_LARGE);
+    if (fiber->locals)
+        wefti_locals_end(fiber);
+    if (fiber->owner)
+        fiber->owner->ended(fiber);
+}
+
+/* An address below the stack that the calling worker's fiber runs on?  Runs in a signal handler. */
+static bool describe_overflow(uintptr_t address, char *text, size_t room) {
+    struct wefti_worker *w = wefti_worker_self();
+    struct weft_task *task = w ? w->current : NULL;
+    struct wefti_stack *stack = task && wefti_task_is_fiber(task) ? wefti_fiber_of(task)->stack : NULL;
+    if (!stack || address >= (uintptr_t)stack->base || address < (uintptr_t)stack->base + stack->size - ((size_t)1 << stack->log2))
+        return false;
+    snprintf(text, room, "weft: stack overflow in fiber \"%s\" (entry %p, stack of %zu bytes); backtrace:\n", task->name,
+             (void *)(uintptr_t)wefti_fiber_of(task)->fn, (size_t)1 << stack->log2);
+    return true;
+}
+
+static void first_fiber(struct weft_runtime *rt) {
+    wefti_overflow_report(describe_overflow);
+    store_relaxed(&rt->has_fibers, true); /* a hint */
+}
+
+int wefti_fiber_make(struct weft_runtime *rt, const weft_fiber_spec *spec, struct wefti_owner *owner, struct wefti_room *room) {
+    if (!spec->fn)
+        return -EINVAL;
+    int error = wefti_spawn_room(rt, sizeof(struct wefti_fiber) - WEFTI_STATE_LARGE, room);
+    if (error)
+        return error;
+    rt = room->rt;
+    uint32_t log2 = spec->stack_size ? wefti_stack_log2(spec->stack_size) : rt->stack_log2;
+    bool refused = load_relaxed(&rt->stacks.refused); /* a hint */
+    struct weft_task *task = room->task;
+    if (WEFTI_UNLIKELY(!log2 || refused)) {
+        wefti_slab_give(&rt->slab, room->w ? &room->w->cache : NULL, task);
+        return refused ? -ENOMEM : -EINVAL;
+    }
+    if (WEFTI_UNLIKELY(!load_relaxed(&rt->has_fibers))) /* a hint: twice is harmless */
+        first_fiber(rt);
+    struct wefti_fiber *fiber = wefti_fiber_of(task);
+    task->name = spec->name ? spec->name : "fiber";
+    task->poll = wefti_fiber_poll;
+    task->drop = drop_fiber;
+    task->layout = WEFTI_STATE_LARGE | WEFTI_IS_FIBER;
+    task->home = 0;
+    task->pointer = spec->arg;
+    fiber->stack = NULL;
+    fiber->fn = spec->fn;
+    store_relaxed(&fiber->waits, NULL); /* before it is a task */
+    fiber->owner = owner;
+    fiber->stack_log2 = (uint8_t)log2;
+    fiber->migrate = spec->migrate;
+    fiber->has_value = false;
+    fiber->preempt_off = 0;
+    fiber->locals = NULL;
+    return 0;
+}
+
+int wefti_fiber_known(const weft_fiber_spec **spec, weft_fiber_spec *known) {
+    if (!*spec)
+        return -EINVAL;
+    if (WEFTI_LIKELY((*spec)->size == sizeof *known))
+        return 0;
+    int error = wefti_known_struct(*spec, offsetof(weft_fiber_spec, arg), known, sizeof *known);
+    *spec = known;
+    return error;
+}
+
+int weft_fiber_spawn(weft_runtime *rt, const weft_fiber_spec *spec, weft_task **handle) {
+    weft_fiber_spec known;
+    struct wefti_room room;
+    int error = wefti_fiber_known(&spec, &known);
+    if (!error)
+        error = wefti_fiber_make(rt, spec, NULL, &room);
+    return error ? error : wefti_spawn_submit(&room, handle);
+}
+
+int weft_fiber_go(weft_runtime *rt, weft_fiber_fn fn, void *arg, weft_task **handle) {
+    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
+    spec.fn = fn;
+    spec.arg = arg;
+    struct wefti_room room;
+    int error = wefti_fiber_make(rt, &spec, NULL, &room);
+    return error ? error : wefti_spawn_submit(&room, handle);
+}
+
+struct main_fiber {
+    weft_fiber_fn fn;
+    void *arg;
+};
+
+static int spawn_main(weft_runtime *rt, void *arg, weft_task **task) {
+    struct main_fiber *main = arg;
+    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
+    spec.fn = main->fn;
+    spec.arg = main->arg;
+    spec.name = "main";
+    return weft_fiber_spawn(rt, &spec, task);
+}
+
+int weft_fiber_run(const weft_config *config, weft_fiber_fn fn, void *arg, weft_result *result) {
+    struct main_fiber main = {fn, arg};
+    return wefti_run_first(config, spawn_main, &main, result);
+}
+
+/* -- The running fiber ------------------------------------------------------------------------------------- */
+
+bool weft_in_fiber(void) { return wefti_fiber_self() != NULL; }
+
+int *weft_errno(void) { return wefti_errno_at(); }
+
+void weft_fiber_result(void *value) {
+    struct wefti_fiber *self = wefti_fiber_self();
+    wefti_assert(self != NULL, 0); /* only a fiber has a result to leave */
+    self->value = value;
+    self->has_value = true;
+}
+
+int weft_yield(void) {
+    struct wefti_worker *w = wefti_worker_here();
+    struct weft_task *task = w ? w->current : NULL;
+    if (!task) {
+        wefti_thread_yield();
+        return 0;
+    }
+    if (!wefti_task_is_fiber(task))
+        return -EINVAL;
+    struct wefti_fiber *self = wefti_fiber_of(task);
+    wefti_fiber_yield(w, self);
+    return wefti_fiber_must_end(self) ? -ECANCELED : 0;
+}
+
+static bool never(void *arg) {
+    (void)arg;
+    return false;
+}
+
+int weft_sleep_until(weft_deadline until) {
+    struct wefti_worker *w = wefti_worker_here();
+    if (w && w->current) {
+        if (!wefti_task_is_fiber(w->current))
+            return -EINVAL;
+        int why = wefti_fiber_wait(wefti_fiber_of(w->current), never, NULL, until, "a timer");
+        return why == -ETIMEDOUT ? 0 : why;
+    }
+    struct wefti_park park = {0};
+    while (wefti_clock() < until)
+        wefti_park_sleep(&park, until);
+    return 0;
+}
+
+int weft_sleep(int64_t ns) { return weft_sleep_until(weft_after(ns)); }
+
+/* Looking at the clock costs as much as a switch, so it is done every so many calls: as many as fit into an eighth of a slice. */
+static bool slice_is_over(struct wefti_worker *w) {
+    int64_t now = wefti_clock();
+    if (w->slice_polls != load_own(&w->counters.polls)) { /* the first look in this turn */
+        w->slice_polls = load_own(&w->counters.polls);
+        w->slice_began = now;
+        w->slice_looks = w->slice_left = 1;
+        return false;
+    }
+    int64_t took = now - w->slice_began;
+    if (took >= SLICE)
+        return true;
+    w->slice_looks = took < SLICE / LOOKS_A_SLICE && w->slice_looks < LOOK_MAX ? 2 * w->slice_looks : w->slice_looks;
+    w->slice_left = w->slice_looks;
+    return false;
+}
+
+int weft_checkpoint(void) {
+    struct wefti_worker *w = wefti_worker_here();
+    struct weft_task *task = w ? w->current : NULL;
+    if (!task)
+        return 0;
+    if (!wefti_task_is_fiber(task))
+        return -EINVAL;
+    struct wefti_fiber *self = wefti_fiber_of(task);
+    if ((w->slice_polls != load_own(&w->counters.polls) || --w->slice_left == 0) && slice_is_over(w) && !self->preempt_off)
+        wefti_fiber_yield(w, self);
+    return wefti_fiber_must_end(self) ? -ECANCELED : 0;
+}

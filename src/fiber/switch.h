@@ -1,0 +1,41 @@
+/* switch.h - running fibers: the one way to suspend.  Internal.
+ *
+ * What.   A worker's loop runs on the thread's own stack.  Every other stack has a runner at its base, which calls fibers' functions:
+ *         one that never waits costs no switch, since the runner goes on with the next new fiber on the same stack.  One that
+ *         waits keeps the stack until it ends.
+ *         Who leaves a stack picks what runs next and switches straight to it; the loop's stack is for polls, searching and sleeping.
+ * Rule.   A fiber becomes wakeable only when its stack has been left: whoever is switched to makes it IDLE (wefti_fiber_arrived), and
+ *         queues it again if it was woken meanwhile.
+ * Yield.  A pinned fiber that yields stays RUNNING while it waits in its worker's own queue, where nobody else can take it: no
+ *         read-modify-write.  A wake meanwhile sets NOTIFIED, which is spent at its next wait.
+ */
+#ifndef WEFTI_FIBER_SWITCH_H
+#define WEFTI_FIBER_SWITCH_H
+
+#include "sched/sched.h"
+#include "task/fiber.h"
+
+/* The poll function of every fiber. */
+weft_poll wefti_fiber_poll(struct weft_task *task, void *state);
+
+/* The running fiber of the calling thread, or NULL. */
+static inline struct wefti_fiber *wefti_fiber_self(void) {
+    struct wefti_worker *w = wefti_worker_here();
+    return w && w->current && wefti_task_is_fiber(w->current) ? wefti_fiber_of(w->current) : NULL;
+}
+
+/* Suspend the running fiber until it is woken, or for no reason. */
+void wefti_fiber_suspend(struct wefti_fiber *self);
+/* Let others run first.  w: the calling worker. */
+void wefti_fiber_yield(struct wefti_worker *w, struct wefti_fiber *self);
+
+/* Suspend the running fiber until ready(arg), for which somebody wakes it.  `what` is for dumps.
+ * Returns 0; -ECANCELED; -ETIMEDOUT.  Then ready(arg) may still have become true: whoever owns the condition looks again. */
+int wefti_fiber_wait(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, int64_t until, const char *what);
+
+/* Cancelled, and not shielded. */
+static inline bool wefti_fiber_must_end(struct wefti_fiber *self) {
+    return wefti_word_must_end(load_relaxed(&self->task.word)); /* a flag, nothing behind it */
+}
+
+#endif

@@ -1,0 +1,92 @@
+/* wait.c - waiting for something that somebody will do (wait.h has the protocol). */
+#include "fiber/wait.h"
+
+/* A waker of a task, for which wefti_waiter_serve took a reference. */
+#define COUNTED ((wefti_waker)2)
+
+int wefti_waiter_init(struct wefti_waiter *waiter) {
+    struct wefti_worker *w = wefti_worker_here();
+    struct weft_task *task = w ? w->current : NULL;
+    waiter->linked = false;
+    waiter->choice = NULL;
+    store_relaxed(&waiter->state, WEFTI_WAITING); /* published by the thing's lock */
+    if (task) {
+        if (!wefti_task_is_fiber(task))
+            return -EINVAL;
+        waiter->waker = wefti_waker_task(task);
+    } else {
+        store_relaxed(&waiter->park.word, WEFTI_UNPARKED);
+        waiter->waker = wefti_waker_thread(&waiter->park);
+    }
+    return 0;
+}
+
+void wefti_waiter_init_poll(struct wefti_waiter *waiter, struct weft_task *self) {
+    waiter->linked = false;
+    waiter->choice = NULL;
+    waiter->waker = wefti_waker_task(self);
+    store_relaxed(&waiter->state, WEFTI_WAITING); /* published by the thing's lock */
+}
+
+static bool is_served(void *waiter) { return wefti_waiter_is_served(waiter); }
+
+struct any {
+    struct wefti_waiter *waiters;
+    struct wefti_choice *choice;
+};
+
+static bool any_is_served(void *arg) {
+    struct any *any = arg;
+    uint32_t taken = load_relaxed(&any->choice->taken); /* `state` orders the rest */
+    return taken && wefti_waiter_is_served(&any->waiters[taken - 1]);
+}
+
+/* A thread.  Each record of a choice has a park of its own; the first is the one it sleeps on. */
+static int sleep(struct wefti_park *park, int64_t until) { return wefti_park_sleep(park, until) ? 0 : -ETIMEDOUT; }
+
+int wefti_waiter_wait(struct wefti_waiter *waiter, int64_t until, const char *what) {
+    struct wefti_fiber *self = wefti_fiber_self();
+    return self ? wefti_fiber_wait(self, is_served, waiter, until, what) : sleep(&waiter->park, until);
+}
+
+int wefti_waiter_wait_any(struct wefti_waiter *waiters, struct wefti_choice *choice, int64_t until, const char *what) {
+    struct wefti_fiber *self = wefti_fiber_self();
+    struct any any = {waiters, choice};
+    return self ? wefti_fiber_wait(self, any_is_served, &any, until, what) : sleep(&waiters[0].park, until);
+}
+
+void wefti_waiter_settle(struct wefti_waiter *waiter) {
+    if (waiter->waker & 1) /* the token is on its way to the stack of this thread */
+        wefti_park_sleep((struct wefti_park *)(waiter->waker - 1), INT64_MAX);
+}
+
+struct wefti_waiter *wefti_waiters_take(struct wefti_waiters *list) {
+    for (struct wefti_waiter *waiter; (waiter = list->first);) {
+        wefti_waiters_remove(list, waiter);
+        if (wefti_waiter_claim(waiter))
+            return waiter;
+    }
+    return NULL;
+}
+
+wefti_waker wefti_waiter_serve(struct wefti_waiter *waiter) {
+    wefti_waker waker = waiter->waker;
+    if (!(waker & 1)) {
+        struct weft_task *task = (struct weft_task *)waker;
+        if (!wefti_worker_of(wefti_task_rt(task))) {
+            wefti_word_ref(&task->word);
+            waker |= COUNTED;
+        }
+    }
+    store_release(&waiter->state, WEFTI_SERVED); /* B2, pairs with is_served */
+    return waker;
+}
+
+void wefti_waiter_wake(wefti_waker waker) {
+    if (waker & COUNTED)
+        wefti_wake(waker & ~COUNTED);
+    else if (waker & 1)
+        wefti_wake(waker);
+    else
+        wefti_wake_loosely((struct weft_task *)waker);
+}

@@ -1,0 +1,119 @@
+/* wait.h - waiting for something that somebody will do: the one waiter record.  Internal.
+ *
+ * What.   A waiter is a record on the waiting stack (or in a poll task's state), in the list of the thing it waits for, under that
+ *         thing's lock.  Whoever can serve it takes it out of the list, fills in what it gets, marks it SERVED and wakes it.
+ *         A deadline or a cancellation only wakes: the waiter itself then takes the lock, and leaves the list if it is still there.
+ *         So nothing is ever given to somebody who has gone, and nothing is lost.
+ * Race.   waiter: A1 lock, append, unlock            server: B1 lock, take the first, (claim), fill in
+ *                 A2 suspend until SERVED,                   B2 SERVED (last touch), unlock
+ *                    woken, or late                          B3 wake
+ *                 A3 not SERVED: lock, and unless
+ *                    SERVED by now: remove, unlock
+ * Claim.  A waiter returns either served, and nothing else was given to it, or not served, and nobody knows of it any more.
+ * Why.    B1 and A3 hold one lock.  After B2 the record may be gone: B3 uses the waker that B1 read.  A task needs no
+ *         reference for B3 when the server is a worker of its runtime (wefti_wake_loosely); others take one at B1, when the task
+ *         still waits.  A thread does not leave before it has the token of B3, since its park lies on its stack.
+ * Select. Several records, each in another thing's list, share a choice.  Who serves one must first win the choice (claim), and skips
+ *         the record when another has: under the lock of its own thing, so the record is still there.
+ *
+ *         wefti_lock_take(&sem->lock);
+ *         if (sem->count > 0) { sem->count--; wefti_lock_give(&sem->lock); return 0; }
+ *         struct wefti_waiter waiter;
+ *         wefti_waiter_init(&waiter);                  // -EINVAL in a poll task: it must not block
+ *         wefti_waiters_append(&sem->waiters, &waiter);
+ *         wefti_lock_give(&sem->lock);
+ *         int why = wefti_waiter_wait(&waiter, until, "a semaphore");
+ *         if (why) {
+ *             wefti_lock_take(&sem->lock);
+ *             if (wefti_waiters_remove(&sem->waiters, &waiter)) { wefti_lock_give(&sem->lock); return why; }
+ *             wefti_lock_give(&sem->lock);
+ *             wefti_waiter_settle(&waiter);            // served after all
+ *         }
+ *         return 0;
+ *
+ * Checked by.  test/model/wait.c
+ */
+#ifndef WEFTI_FIBER_WAIT_H
+#define WEFTI_FIBER_WAIT_H
+
+#include "fiber/switch.h"
+
+enum { WEFTI_WAITING = 0, WEFTI_SERVED = 1 };
+
+/* Shared by the records of one select. */
+struct wefti_choice {
+    _Atomic uint32_t taken; /* 0, or 1 + index of the record that was claimed */
+};
+
+struct wefti_waiter {
+    struct wefti_waiter *next, *prev;
+    bool linked;                 /* in a list; under the thing's lock */
+    struct wefti_park park;      /* of a waiting thread */
+    _Atomic uint32_t state;
+    uint32_t index;              /* in its choice */
+    struct wefti_choice *choice; /* NULL: waits for one thing only */
+    wefti_waker waker;           /* whom to wake */
+    void *slot;                  /* where a value is to go, or comes from; the thing's */
+    intptr_t result;             /* what the server says; the thing's */
+};
+
+struct wefti_waiters {
+    struct wefti_waiter *first, *last;
+};
+
+/* -- The waiting side ------------------------------------------------------------------------------------ */
+
+/* The calling fiber or thread is to wait.  0; -EINVAL (in a poll task).  Cheap: also for waits that turn out to be none. */
+int wefti_waiter_init(struct wefti_waiter *waiter);
+/* The same for a poll task, which passes itself; the record lives in its state. */
+void wefti_waiter_init_poll(struct wefti_waiter *waiter, struct weft_task *self);
+/* Appended, and unlocked: wait.  0: served; -ETIMEDOUT, -ECANCELED: then remove it, or if it is no longer in the list, settle. */
+int wefti_waiter_wait(struct wefti_waiter *waiter, int64_t until, const char *what);
+/* The same for the records of a choice, of which one is served. */
+int wefti_waiter_wait_any(struct wefti_waiter *waiters, struct wefti_choice *choice, int64_t until, const char *what);
+/* After a wait that failed, when the record was found to be served: be sure that the server is done with it. */
+void wefti_waiter_settle(struct wefti_waiter *waiter);
+/* Has it been served?  What the server filled in may then be read. */
+static inline bool wefti_waiter_is_served(struct wefti_waiter *waiter) {
+    return load_acquire(&waiter->state) == WEFTI_SERVED; /* pairs with serve */
+}
+
+/* -- Under the thing's lock -------------------------------------------------------------------------------- */
+
+static inline void wefti_waiters_append(struct wefti_waiters *list, struct wefti_waiter *waiter) {
+    waiter->next = NULL;
+    waiter->prev = list->last;
+    *(list->last ? &list->last->next : &list->first) = waiter;
+    list->last = waiter;
+    waiter->linked = true;
+}
+
+/* True: it was there. */
+static inline bool wefti_waiters_remove(struct wefti_waiters *list, struct wefti_waiter *waiter) {
+    if (!waiter->linked)
+        return false;
+    *(waiter->prev ? &waiter->prev->next : &list->first) = waiter->next;
+    *(waiter->next ? &waiter->next->prev : &list->last) = waiter->prev;
+    waiter->linked = false;
+    return true;
+}
+
+/* May this record be served?  It has been taken out of its list.  False: its choice has been made elsewhere; try the next one. */
+static inline bool wefti_waiter_claim(struct wefti_waiter *waiter) {
+    uint32_t nobody = 0;
+    return !waiter->choice ||
+           cas_relaxed(&waiter->choice->taken, &nobody, waiter->index + 1); /* `state` and the locks order the rest */
+}
+
+/* Take out the first that can be served, and claim it; NULL: nobody waits. */
+struct wefti_waiter *wefti_waiters_take(struct wefti_waiters *list);
+
+/* B2: everything is filled in.  The waker is to be woken after the lock was given back. */
+wefti_waker wefti_waiter_serve(struct wefti_waiter *waiter);
+
+/* -- After it ---------------------------------------------------------------------------------------------- */
+
+/* B3. */
+void wefti_waiter_wake(wefti_waker waker);
+
+#endif

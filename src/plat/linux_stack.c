@@ -1,0 +1,143 @@
+/* linux_stack.c - plat.h for Linux: memory for stacks, and what happens when one overflows. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <execinfo.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "plat/fault.h"
+#include "plat/plat.h"
+
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102 /* Linux 6.13 */
+#endif
+
+#define SIGNAL_STACK ((size_t)65536)
+#define FRAMES 64
+
+/* -- Memory ----------------------------------------------------------------------------------------- */
+
+static size_t page_size(void) {
+    long size = sysconf(_SC_PAGESIZE);
+    return size > 0 ? (size_t)size : 4096;
+}
+
+void *wefti_stack_map(size_t bytes) {
+    if (wefti_fault_here())
+        return NULL;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (memory == MAP_FAILED)
+        return NULL;
+    madvise(memory, bytes, MADV_NOHUGEPAGE); /* a huge page for one touched byte would cost 2 MiB; an error means there are none */
+    return memory;
+}
+
+void wefti_stack_unmap(void *memory, size_t bytes) {
+#ifdef WEFTI_MEMORY_CHECKED
+    wefti_memory_live(memory, bytes);
+#endif
+    munmap(memory, bytes);
+}
+
+/* A guard in the page table costs nothing.  Before Linux 6.13 there is only mprotect, which splits a mapping in two, of which a
+ * process may have no more than vm.max_map_count. */
+size_t wefti_stack_guard(void *low) {
+    static _Atomic bool no_install, told;
+    if (wefti_fault_here())
+        return 0;
+    size_t size = page_size();
+    if (!load_relaxed(&no_install)) { /* a hint */
+        if (madvise(low, size, MADV_GUARD_INSTALL) == 0)
+            return size;
+        if (errno != EINVAL)
+            return 0;
+        store_relaxed(&no_install, true);
+    }
+    if (mprotect(low, size, PROT_NONE) == 0)
+        return size;
+    if (!xchg_relaxed(&told, true)) {
+        static const char text[] = "weft: no more guard pages for stacks: raise vm.max_map_count, or run Linux 6.13 or later\n";
+        wefti_write(2, text, sizeof text - 1);
+    }
+    return 0;
+}
+
+void wefti_pages_drop(void *memory, size_t bytes) { madvise(memory, bytes, MADV_DONTNEED); }
+
+/* -- errno ------------------------------------------------------------------------------------------- */
+
+int *wefti_errno_at(void) { return &errno; }
+
+/* -- Overflow ---------------------------------------------------------------------------------------- */
+
+typedef bool (*overflow_fn)(uintptr_t address, char *text, size_t room);
+static _Atomic(overflow_fn) overflow_who;
+static struct sigaction before[2]; /* SIGSEGV, SIGBUS */
+
+static void on_fault(int number, siginfo_t *info, void *context) {
+    char text[512];
+    if (load_relaxed(&overflow_who)((uintptr_t)info->si_addr, text, sizeof text)) {
+        wefti_write(2, text, strlen(text));
+        void *frame[FRAMES];
+        int count = backtrace(frame, FRAMES);
+        backtrace_symbols_fd(frame, count, 2);
+        signal(SIGABRT, SIG_DFL);
+        abort();
+    }
+    struct sigaction *old = &before[number == SIGBUS];
+    if (old->sa_flags & SA_SIGINFO) {
+        old->sa_sigaction(number, info, context);
+    } else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN) {
+        old->sa_handler(number);
+    } else {
+        signal(number, SIG_DFL); /* the access is repeated, and ends the process as it would have */
+    }
+}
+
+static void install(void) {
+    void *frame[1];
+    backtrace(frame, 1); /* the first call loads a library, which a signal handler must not */
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = on_fault;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGSEGV, &action, &before[0]);
+    sigaction(SIGBUS, &action, &before[1]);
+}
+
+void wefti_overflow_report(bool (*who)(uintptr_t address, char *text, size_t room)) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    store_relaxed(&overflow_who, who); /* before the signal handler is there */
+    pthread_once(&once, install);
+}
+
+bool wefti_signal_stack_begin(void **memory) {
+    stack_t old, new = {0};
+    if (sigaltstack(NULL, &old) || !(old.ss_flags & SS_DISABLE))
+        return false;
+    if (!*memory) {
+        void *mapped = mmap(NULL, SIGNAL_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (mapped == MAP_FAILED)
+            return false; /* an overflow will end the process without a word */
+        *memory = mapped;
+    }
+    new.ss_sp = *memory;
+    new.ss_size = SIGNAL_STACK;
+    return sigaltstack(&new, NULL) == 0;
+}
+
+void wefti_signal_stack_end(void) {
+    stack_t off = {.ss_flags = SS_DISABLE};
+    sigaltstack(&off, NULL);
+}
+
+void wefti_signal_stack_free(void *memory) {
+    if (memory)
+        munmap(memory, SIGNAL_STACK);
+}

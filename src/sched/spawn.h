@@ -1,0 +1,24 @@
+/* spawn.h - making a task in steps: room for it, its fields, then the scheduler. */
+#ifndef WEFTI_SCHED_SPAWN_H
+#define WEFTI_SCHED_SPAWN_H
+
+#include "sched/sched.h"
+
+/* A slot, and where its task will go. */
+struct wefti_room {
+    struct weft_runtime *rt;
+    struct wefti_worker *w; /* the calling worker, if it is one of rt's */
+    struct weft_task *task; /* nothing but the size class is filled in */
+};
+
+/* rt NULL: the caller's.  Returns 0; -EINVAL (no runtime); -ESHUTDOWN; -ENOMEM. */
+int wefti_spawn_room(struct weft_runtime *rt, size_t state_size, struct wefti_room *room);
+/* All fields but the word are filled in: go.  On failure the task is gone, and its drop function was not called.
+ * Returns 0; -EAGAIN; -ESHUTDOWN. */
+int wefti_spawn_submit(const struct wefti_room *room, weft_task **handle);
+
+/* A struct from a caller, whose first field is its size, as this library knows it.  One from an older header is shorter, one from a
+ * newer header may be longer as long as what we do not know is zero.  Returns 0; -EINVAL; -E2BIG. */
+int wefti_known_struct(const void *given, size_t least, void *known, size_t size);
+
+#endif

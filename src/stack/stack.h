@@ -1,0 +1,91 @@
+/* stack.h - stacks for fibers: mapped in chunks, guarded, pooled, and the switch from one to another.
+ *
+ * What.   A stack is 2^k bytes of address space, lowest page a guard.  Its pages cost memory once touched, and stay touched when
+ *         it goes back to the pool: the next fiber finds them warm (a first touch costs as much as fifty spawns).
+ *         A worker keeps a few of the usual size, last in first out; the rest is in the runtime's pool under a lock.
+ * Who.    A cache: its worker.  A stack in use: who runs on it.  A stack given back is run on until its owner has switched away, and
+ *         the cache it went to is that same worker's: nobody can take it before.
+ * Checkers.  ASan, TSan and valgrind are told of every stack and every switch, here and nowhere else.
+ */
+#ifndef WEFTI_STACK_STACK_H
+#define WEFTI_STACK_STACK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ctx/ctx.h"
+#include "queue/lock.h"
+
+#define WEFTI_STACK_MIN_LOG 14u     /* 16 KiB */
+#define WEFTI_STACK_DEFAULT_LOG 16u /* 64 KiB */
+#define WEFTI_STACK_MAX_LOG 30u     /* 1 GiB */
+#define WEFTI_STACK_CLASSES (WEFTI_STACK_MAX_LOG + 1 - WEFTI_STACK_MIN_LOG)
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WEFTI_STACK_ASAN 1
+#elif __has_feature(thread_sanitizer) && !defined(WEFTI_MODEL)
+#define WEFTI_STACK_TSAN 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define WEFTI_STACK_ASAN 1
+#elif defined(__SANITIZE_THREAD__)
+#define WEFTI_STACK_TSAN 1
+#endif
+
+struct wefti_stack {
+    struct wefti_ctx ctx;     /* where it was left */
+    struct wefti_stack *next; /* in a cache or pool */
+    char *base;               /* the lowest usable byte */
+    size_t size;
+    uint32_t log2;      /* class: size and guard are 2^log2 */
+    bool dropped;       /* its pages were given back to the system */
+    void *announced;    /* TSan's name for it; ASan's fake stack while it is left; valgrind's number */
+};
+
+struct wefti_stack_cache {
+    struct wefti_stack *first;
+    uint32_t count;
+};
+
+struct wefti_stack_chunk;
+
+struct wefti_stack_pool {
+    struct wefti_lock lock;
+    struct wefti_stack *free[WEFTI_STACK_CLASSES];
+    uint32_t count[WEFTI_STACK_CLASSES];
+    struct wefti_stack_chunk *chunks;
+    _Atomic bool refused; /* the system has given no more, and nothing has come back since */
+};
+
+/* The class of stacks of at least that many bytes; 0: too large. */
+static inline uint32_t wefti_stack_log2(size_t size) {
+    uint32_t log2 = WEFTI_STACK_MIN_LOG;
+    while (log2 <= WEFTI_STACK_MAX_LOG && ((size_t)1 << log2) < size)
+        log2++;
+    return log2 <= WEFTI_STACK_MAX_LOG ? log2 : 0;
+}
+
+/* All stacks must be free. */
+void wefti_stack_pool_fini(struct wefti_stack_pool *pool);
+
+/* A stack of 2^log2 bytes on which nothing runs, ready to be switched to: it then calls entry(pass).  NULL: the system refuses. */
+struct wefti_stack *wefti_stack_pool_take(struct wefti_stack_pool *pool, uint32_t log2, void (*entry)(void *pass));
+void wefti_stack_pool_give(struct wefti_stack_pool *pool, struct wefti_stack *stack);
+
+/* Describe the calling thread's own stack, so that it can be left and returned to. */
+void wefti_stack_adopt(struct wefti_stack *stack);
+
+/* A first frame on a stack calls this before anything else. */
+void wefti_stack_begun(void);
+
+#if defined(WEFTI_STACK_ASAN) || defined(WEFTI_STACK_TSAN)
+void *wefti_stack_switch(struct wefti_stack *from, struct wefti_stack *to, void *pass);
+#else
+/* Leave `from`, on which we run, for `to`; returns when somebody switches back to `from`, with his `pass`. */
+static inline void *wefti_stack_switch(struct wefti_stack *from, struct wefti_stack *to, void *pass) {
+    return wefti_ctx_switch(&from->ctx, &to->ctx, pass);
+}
+#endif
+
+#endif

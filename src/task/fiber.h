@@ -1,0 +1,40 @@
+/* fiber.h - the fiber object: a task with a function, and a stack while it runs.
+ * Three cache lines; the second has what every run touches, the third what few fibers use. */
+#ifndef WEFTI_TASK_FIBER_H
+#define WEFTI_TASK_FIBER_H
+
+#include <weft/fiber.h>
+
+#include "task/task.h"
+
+struct wefti_stack;
+
+/* Who is told when a fiber that belongs to something ends: its nursery. */
+struct wefti_owner;
+
+struct wefti_fiber {
+    struct weft_task task; /* task.pointer: the argument */
+
+    struct wefti_stack *stack; /* NULL: not begun, or ended */
+    weft_fiber_fn fn;
+    void *value;                  /* weft_fiber_result */
+    _Atomic(const char *) waits;  /* for dumps: what it waits for ... */
+    _Atomic int64_t waits_since;  /* ... and when it began to, to a tick */
+    struct wefti_owner *owner;    /* NULL: the runtime */
+    uint8_t stack_log2;
+    bool migrate, has_value;
+    uint8_t preempt_off;          /* depth of weft_preempt_off */
+    uint32_t reserved;
+    void **locals;                /* table of fiber-locals, or NULL */
+
+    struct wefti_fiber *next, *prev; /* the owner's list */
+    void *extra[6];                  /* the owner's */
+};
+
+_Static_assert(sizeof(struct wefti_fiber) == 192, "three cache lines");
+
+static inline struct wefti_fiber *wefti_fiber_of(struct weft_task *task) {
+    return (struct wefti_fiber *)(void *)task; /* task is the first field */
+}
+
+#endif

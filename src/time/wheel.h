@@ -1,0 +1,43 @@
+/* wheel.h - timers: five levels of 64 slots at one millisecond, O(1) to add and to take out.
+ *
+ * What.   Level 0 has a slot a tick, level l a slot for 64^l ticks.  A timer lies at the level of the highest 6-bit digit in which
+ *         its tick differs from the wheel's; when the wheel gets to that slot, its timers move down.  Beyond 64^5 ticks
+ *         (12 days) they wait in the last slot of level 4 and are put in again.
+ * Claim.  A timer comes out at the first `expire` whose time is not before its deadline, never earlier.
+ * Who.    Whoever holds the wheel's lock (sched/timers.c), or the one worker of a runtime that has one.
+ * Checked by.  test/unit/time_wheel.c
+ */
+#ifndef WEFTI_TIME_WHEEL_H
+#define WEFTI_TIME_WHEEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WEFTI_WHEEL_LEVELS 5u
+#define WEFTI_WHEEL_SLOTS 64u
+#define WEFTI_WHEEL_TICK INT64_C(1000000) /* ns */
+
+struct wefti_timer {
+    struct wefti_timer *next, **at; /* at: the pointer that points here; NULL: in no wheel */
+    uint64_t tick;
+};
+
+struct wefti_wheel {
+    uint64_t tick; /* everything before it has come out */
+    uint64_t count;
+    uint64_t filled[WEFTI_WHEEL_LEVELS]; /* bit i: slot i is not empty */
+    struct wefti_timer *slot[WEFTI_WHEEL_LEVELS][WEFTI_WHEEL_SLOTS];
+    struct wefti_timer *due; /* of ticks that the wheel has passed */
+};
+
+/* `timer` comes out at `deadline` (ns of the clock that expire is told). */
+void wefti_wheel_add(struct wefti_wheel *wheel, struct wefti_timer *timer, int64_t deadline);
+/* Nothing happens when it is in no wheel. */
+void wefti_wheel_remove(struct wefti_wheel *wheel, struct wefti_timer *timer);
+/* A timer whose deadline is not after `now`, taken out; NULL: none. */
+struct wefti_timer *wefti_wheel_expire(struct wefti_wheel *wheel, int64_t now);
+/* When to look again: no timer comes out before it.  INT64_MAX: there is none. */
+int64_t wefti_wheel_next(const struct wefti_wheel *wheel);
+
+#endif
