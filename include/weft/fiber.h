@@ -37,12 +37,12 @@ WEFT_EXTERN_C_BEGIN
 typedef int (*weft_fiber_fn)(void *arg);
 
 typedef struct weft_fiber_spec {
-    size_t size;       /* sizeof(weft_fiber_spec): set by WEFT_FIBER_SPEC_INIT */
-    weft_fiber_fn fn;  /* required */
+    size_t size; /* sizeof(weft_fiber_spec): set by WEFT_FIBER_SPEC_INIT */
+    weft_fiber_fn fn; /* required */
     void *arg;
-    const char *name;  /* as weft_spec; NULL = "fiber" */
+    const char *name; /* as weft_spec; NULL = "fiber" */
     size_t stack_size; /* rounded up to a power of two; 0 = the runtime's, at most 1 GiB */
-    bool migrate;      /* it may move to another worker whenever it waits: then its code, and all it calls, must not use
+    bool migrate; /* it may move to another worker whenever it waits: then its code, and all it calls, must not use
                           thread-locals (errno included: use weft_errno) on both sides of a wait */
 } weft_fiber_spec;
 

@@ -42,7 +42,7 @@ typedef struct weft_config {
     weft_wake_fn wake;         /* for `driven`: told when worker 0 has work again; may be NULL */
     void *wake_arg;
     const char *name;          /* prefix of thread names; copied; NULL = "weft" */
-    size_t stack_size;         /* of fibers that do not say; rounded up to a power of two; 0 = 64 KiB, at most 1 GiB */
+    size_t stack_size; /* of fibers that do not say; rounded up to a power of two; 0 = 64 KiB, at most 1 GiB */
 } weft_config;
 
 #define WEFT_CONFIG_INIT {sizeof(weft_config), WEFT_SCHED_DEFAULT, 0, 0, 0, 0, false, false, 0, 0, 0, 0}

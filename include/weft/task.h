@@ -117,6 +117,19 @@ WEFT_API void weft_waker_wake(weft_waker waker);
 /* Wake and keep the waker. */
 WEFT_API void weft_waker_wake_keep(weft_waker waker);
 
+/* -- Waiting in a poll ------------------------------------------------------------------------------- */
+
+/* Room in which a poll task waits for a semaphore, a channel, a timer, ...: part of its state, all zero at first, and not moved while it
+ * waits.  A call that takes one returns -EAGAIN while the task has to wait: return WEFT_PENDING, and make the same call again
+ * when polled.  One wait at a time in each. */
+typedef struct weft_wait {
+    void *room[12];
+} weft_wait;
+
+/* Stop waiting, if it does; what was granted meanwhile goes back.  Call it in the task's drop function, and before waiting for something
+ * else in the same room. */
+WEFT_API void weft_wait_end(weft_wait *wait);
+
 /* -- Cancellation ----------------------------------------------------------------------------------- */
 
 /* Ask a task to end.  It is never polled again (a poll that is running finishes first); its drop function

@@ -27,10 +27,11 @@ static bool describe_overflow(uintptr_t address, char *text, size_t room) {
     struct wefti_worker *w = wefti_worker_self();
     struct weft_task *task = w ? w->current : NULL;
     struct wefti_stack *stack = task && wefti_task_is_fiber(task) ? wefti_fiber_of(task)->stack : NULL;
-    if (!stack || address >= (uintptr_t)stack->base || address < (uintptr_t)stack->base + stack->size - ((size_t)1 << stack->log2))
+    if (!stack || address >= (uintptr_t)stack->base ||
+        address < (uintptr_t)stack->base + stack->size - ((size_t)1 << stack->log2))
         return false;
-    snprintf(text, room, "weft: stack overflow in fiber \"%s\" (entry %p, stack of %zu bytes); backtrace:\n", task->name,
-             (void *)(uintptr_t)wefti_fiber_of(task)->fn, (size_t)1 << stack->log2);
+    snprintf(text, room, "weft: stack overflow in fiber \"%s\" (entry %p, stack of %zu bytes); backtrace:\n",
+             task->name, (void *)(uintptr_t)wefti_fiber_of(task)->fn, (size_t)1 << stack->log2);
     return true;
 }
 
@@ -39,7 +40,8 @@ static void first_fiber(struct weft_runtime *rt) {
     store_relaxed(&rt->has_fibers, true); /* a hint */
 }
 
-int wefti_fiber_make(struct weft_runtime *rt, const weft_fiber_spec *spec, struct wefti_owner *owner, struct wefti_room *room) {
+int wefti_fiber_make(struct weft_runtime *rt, const weft_fiber_spec *spec, struct wefti_owner *owner,
+                     struct wefti_room *room) {
     if (!spec->fn)
         return -EINVAL;
     int error = wefti_spawn_room(rt, sizeof(struct wefti_fiber) - WEFTI_STATE_LARGE, room);
@@ -194,7 +196,8 @@ int weft_checkpoint(void) {
     if (!wefti_task_is_fiber(task))
         return -EINVAL;
     struct wefti_fiber *self = wefti_fiber_of(task);
-    if ((w->slice_polls != load_own(&w->counters.polls) || --w->slice_left == 0) && slice_is_over(w) && !self->preempt_off)
+    if ((w->slice_polls != load_own(&w->counters.polls) || --w->slice_left == 0) && slice_is_over(w) &&
+        !self->preempt_off)
         wefti_fiber_yield(w, self);
     return wefti_fiber_must_end(self) ? -ECANCELED : 0;
 }

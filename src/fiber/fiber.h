@@ -14,6 +14,7 @@ struct wefti_owner {
 /* The caller's spec as this library knows it.  0; -EINVAL; -E2BIG. */
 int wefti_fiber_known(const weft_fiber_spec **spec, weft_fiber_spec *known);
 /* A fiber, all but started: wefti_spawn_submit(room) does that.  As weft_fiber_spawn. */
-int wefti_fiber_make(struct weft_runtime *rt, const weft_fiber_spec *spec, struct wefti_owner *owner, struct wefti_room *room);
+int wefti_fiber_make(struct weft_runtime *rt, const weft_fiber_spec *spec, struct wefti_owner *owner,
+                     struct wefti_room *room);
 
 #endif

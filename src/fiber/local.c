@@ -52,7 +52,7 @@ void wefti_locals_end(struct wefti_fiber *fiber) {
             void *value = fiber->locals[key];
             fiber->locals[key] = NULL;
             if (value) {
-                load_acquire(&keys[key].destroy)(value); /* pairs with create */
+                load_acquire (&keys[key].destroy)(value); /* pairs with create */
                 any = true;
             }
         }

@@ -147,7 +147,8 @@ weft_poll wefti_fiber_poll(struct weft_task *task, void *state) {
 
 /* Leave `self` for `to`, and be back on whatever worker it is by then.  errno belongs to the thread; each fiber has its own as far
  * as it can see. */
-static inline void switch_to(struct wefti_worker *w, struct wefti_fiber *self, struct wefti_stack *to, struct weft_task *next) {
+static inline void switch_to(struct wefti_worker *w, struct wefti_fiber *self, struct wefti_stack *to,
+                             struct weft_task *next) {
     int saved = *w->errno_at;
     wefti_stack_switch(self->stack, to, next);
     if (WEFTI_UNLIKELY(self->migrate))

@@ -42,17 +42,17 @@ static bool any_is_served(void *arg) {
 }
 
 /* A thread.  Each record of a choice has a park of its own; the first is the one it sleeps on. */
-static int sleep(struct wefti_park *park, int64_t until) { return wefti_park_sleep(park, until) ? 0 : -ETIMEDOUT; }
+static int sleep_on(struct wefti_park *park, int64_t until) { return wefti_park_sleep(park, until) ? 0 : -ETIMEDOUT; }
 
 int wefti_waiter_wait(struct wefti_waiter *waiter, int64_t until, const char *what) {
     struct wefti_fiber *self = wefti_fiber_self();
-    return self ? wefti_fiber_wait(self, is_served, waiter, until, what) : sleep(&waiter->park, until);
+    return self ? wefti_fiber_wait(self, is_served, waiter, until, what) : sleep_on(&waiter->park, until);
 }
 
 int wefti_waiter_wait_any(struct wefti_waiter *waiters, struct wefti_choice *choice, int64_t until, const char *what) {
     struct wefti_fiber *self = wefti_fiber_self();
     struct any any = {waiters, choice};
-    return self ? wefti_fiber_wait(self, any_is_served, &any, until, what) : sleep(&waiters[0].park, until);
+    return self ? wefti_fiber_wait(self, any_is_served, &any, until, what) : sleep_on(&waiters[0].park, until);
 }
 
 void wefti_waiter_settle(struct wefti_waiter *waiter) {
@@ -89,4 +89,10 @@ void wefti_waiter_wake(wefti_waker waker) {
         wefti_wake(waker);
     else
         wefti_wake_loosely((struct weft_task *)waker);
+}
+
+void weft_wait_end(weft_wait *wait) {
+    struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
+    if (poll->end)
+        poll->end(poll);
 }

@@ -78,6 +78,20 @@ static inline bool wefti_waiter_is_served(struct wefti_waiter *waiter) {
     return load_acquire(&waiter->state) == WEFTI_SERVED; /* pairs with serve */
 }
 
+/* -- A poll task's room ------------------------------------------------------------------------------------ */
+
+/* What lies in a weft_wait. */
+struct wefti_poll_wait {
+    struct wefti_waiter waiter;
+    /* Set while it waits: take it out of the list, or if it was served, give back what it got.  Then `end` is NULL. */
+    void (*end)(struct wefti_poll_wait *wait);
+    void *thing; /* what it waits for */
+};
+_Static_assert(sizeof(struct wefti_poll_wait) <= sizeof(weft_wait), "room enough");
+static inline struct wefti_poll_wait *wefti_poll_wait_of(weft_wait *wait) {
+    return (struct wefti_poll_wait *)(void *)wait;
+}
+
 /* -- Under the thing's lock -------------------------------------------------------------------------------- */
 
 static inline void wefti_waiters_append(struct wefti_waiters *list, struct wefti_waiter *waiter) {

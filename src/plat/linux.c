@@ -1,7 +1,7 @@
 /* linux.c - plat.h for Linux: threads, futexes, clock, memory. */
 #define _GNU_SOURCE
-#include "plat/plat.h"
 #include "plat/fault.h"
+#include "plat/plat.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -30,10 +30,12 @@ static size_t page_size(void) {
 void *wefti_stack_map(size_t bytes) {
     if (wefti_fault_here())
         return NULL;
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    void *memory =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (memory == MAP_FAILED)
         return NULL;
-    madvise(memory, bytes, MADV_NOHUGEPAGE); /* a huge page for one touched byte would cost 2 MiB; an error means there are none */
+    madvise(memory, bytes,
+            MADV_NOHUGEPAGE); /* a huge page for one touched byte would cost 2 MiB; an error means there are none */
     return memory;
 }
 
@@ -61,7 +63,8 @@ size_t wefti_stack_guard(void *low) {
     if (mprotect(low, size, PROT_NONE) == 0)
         return size;
     if (!xchg_relaxed(&told, true)) {
-        static const char text[] = "weft: no more guard pages for stacks: raise vm.max_map_count, or run Linux 6.13 or later\n";
+        static const char text[] =
+            "weft: no more guard pages for stacks: raise vm.max_map_count, or run Linux 6.13 or later\n";
         wefti_write(2, text, sizeof text - 1);
     }
     return 0;

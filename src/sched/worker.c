@@ -92,7 +92,7 @@ static void wake_claimed(struct weft_runtime *rt, struct wefti_worker *w, uint32
     struct wefti_worker *sleeper = &rt->worker[index];
     if (!sleeper->driven)
         add_relaxed(&rt->idle.searching, 1); /* S5; `claimed` orders it.  Who knows when a driven one will search? */
-    store_release(&sleeper->claimed, 1);     /* S5, pairs with P6 */
+    store_release(&sleeper->claimed, 1); /* S5, pairs with P6 */
     if (w)
         wefti_count(&w->counters.wakes, 1);
     wefti_worker_wake(sleeper); /* S6: wake */
@@ -129,7 +129,7 @@ static void stop_searching(struct wefti_worker *w) {
         return;
     fence_seq_cst(); /* G2, F2 */
     if (w->sched->has_work(w) || wefti_jobs_public(w)) /* G3: recheck */
-        wefti_notify(w->rt, w);                        /* G3: wake */
+        wefti_notify(w->rt, w); /* G3: wake */
     else if (w->sched->waiting) /* ... or in our own queue, where a batch has just come in: ours, so only if worth it */
         wefti_notify_if_worth(w, w->sched->waiting(w));
 }

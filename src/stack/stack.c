@@ -64,7 +64,8 @@ static struct wefti_stack_chunk *new_chunk(uint32_t log2) {
     struct wefti_stack_chunk *chunk = wefti_alloc(allocated);
     if (!chunk)
         return NULL;
-    *chunk = (struct wefti_stack_chunk){.bytes = capacity * size, .allocated = allocated, .log2 = log2, .capacity = (uint32_t)capacity};
+    *chunk = (struct wefti_stack_chunk){
+        .bytes = capacity * size, .allocated = allocated, .log2 = log2, .capacity = (uint32_t)capacity};
     chunk->memory = wefti_stack_map(chunk->bytes);
     if (!chunk->memory) {
         wefti_free(chunk, allocated);

@@ -3,7 +3,9 @@
 
 #define DIGIT 6u /* bits: log2 of the slots */
 
-static uint32_t digit(uint64_t tick, uint32_t level) { return (uint32_t)(tick >> (DIGIT * level)) & (WEFTI_WHEEL_SLOTS - 1); }
+static uint32_t digit(uint64_t tick, uint32_t level) {
+    return (uint32_t)(tick >> (DIGIT * level)) & (WEFTI_WHEEL_SLOTS - 1);
+}
 
 static void push(struct wefti_timer **head, struct wefti_timer *timer) {
     timer->next = *head;
@@ -75,7 +77,8 @@ static uint64_t next_slot(const struct wefti_wheel *wheel, uint32_t *level) {
         if (steps == 0 && start < wheel->tick)
             steps = (ahead & (ahead - 1)) ? (uint64_t)__builtin_ctzll(ahead & (ahead - 1)) : WEFTI_WHEEL_SLOTS;
         uint64_t tick = start + steps * unit;
-        if (tick < best || (tick == best && l > *level)) { /* of two at one tick, the higher first: it fills the lower */
+        if (tick < best ||
+            (tick == best && l > *level)) { /* of two at one tick, the higher first: it fills the lower */
             best = tick;
             *level = l;
         }

@@ -328,8 +328,10 @@ API_TEST(stop_ends_breeding, "W35 W36 W38", .workers = {1, 2, 4}) {
     for (int i = 0; i < 5; i++) {
         weft_runtime *rt = fixture_begin_patient();
         ran = 0;
-        for (int k = 0; k < 3; k++)
-            REQUIRE_EQ(weft_go(rt, breed, NULL, NULL), 0);
+        for (int k = 0; k < 3; k++) {
+            int error = weft_go(rt, breed, NULL, NULL);
+            CHECK(error == 0 || (k > 0 && error == -EAGAIN)); /* the first may have filled the queue with its brood */
+        }
         REQUIRE_EVENTUALLY(ran >= 100);
         CHECK_EQ(weft_runtime_stop(rt, WEFT_NOW), -ECANCELED);
         weft_stats stats = fixture_stats(rt);

@@ -9,6 +9,7 @@
  *         wefti_fault_set() makes a given one fail.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -57,6 +58,10 @@ void wefti_thread_join(struct wefti_thread *thread) {
 void wefti_thread_yield(void) { mc_relax(PC); }
 void wefti_relax(void) { mc_relax(PC); }
 uintptr_t wefti_stack_limit(void) { return 0; }
+size_t wefti_thread_stack(void **base) {
+    *base = NULL;
+    return 0;
+}
 unsigned wefti_cpu_count(void) { return mc.test->cpus ? (unsigned)mc.test->cpus : 2; }
 
 /* -- Futex ------------------------------------------------------------------------------------------- */
@@ -121,6 +126,27 @@ void *wefti_alloc(size_t size) { return fails() ? NULL : mc_heap_alloc(size, fal
 void wefti_free(void *memory, size_t size) { mc_heap_free(memory, size, false, PC); }
 void *wefti_map(size_t size) { return fails() ? NULL : mc_heap_alloc(size, true, PC); }
 void wefti_unmap(void *memory, size_t size) { mc_heap_free(memory, size, true, PC); }
+
+/* -- Stacks ------------------------------------------------------------------------------------------ */
+/* A real stack is no model memory: a fiber's frames are its own, as a thread's are. */
+void *wefti_stack_map(size_t bytes) { return fails() ? NULL : aligned_alloc(4096, bytes); }
+void wefti_stack_unmap(void *memory, size_t bytes) {
+    (void)bytes;
+    free(memory);
+}
+size_t wefti_stack_guard(void *low) {
+    (void)low;
+    return fails() ? 0 : 4096;
+}
+void wefti_pages_drop(void *memory, size_t bytes) { (void)memory, (void)bytes; }
+int *wefti_errno_at(void) { return &errno; }
+void wefti_overflow_report(bool (*who)(uintptr_t address, char *text, size_t room)) { (void)who; }
+bool wefti_signal_stack_begin(void **memory) {
+    (void)memory;
+    return false;
+}
+void wefti_signal_stack_end(void) {}
+void wefti_signal_stack_free(void *memory) { (void)memory; }
 
 void wefti_memory_dead(void *memory, size_t size) {
     if (mc.tracing)
