@@ -5,6 +5,8 @@
 #include <weft/base.h>
 #include <weft/fiber.h>
 #include <weft/fork.h>
+#include <weft/io.h>
+#include <weft/net.h>
 #include <weft/runtime.h>
 #include <weft/stats.h>
 #include <weft/task.h>

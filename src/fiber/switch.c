@@ -180,10 +180,11 @@ void wefti_fiber_yield(struct wefti_worker *w, struct wefti_fiber *self) {
     }
     wefti_chain_append(&w->pinned, &self->task.link);
     /* What go_on would do, when our own next fiber is next anyway. */
-    if (WEFTI_LIKELY(may_go_on(w) && w->pinned_left && !w->timers_left && wefti_mpsc_is_empty(&w->inbox))) {
+    if (WEFTI_LIKELY(may_go_on(w) && w->pinned_left && w->look_left != 1 && wefti_mpsc_is_empty(&w->inbox))) {
         struct weft_task *next = wefti_task_of(wefti_chain_take(&w->pinned));
         w->pinned_left--;
         w->tick_left--;
+        w->look_left -= w->look_left != 0;
         if (wefti_word_life(load_relaxed(&next->word)) != WEFTI_RUNNING) /* as in wefti_worker_begin */
             wefti_word_to_running(&next->word);
         wefti_count(&w->counters.polls, 1);

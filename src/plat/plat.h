@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "base/atomic.h"
 
@@ -101,6 +102,35 @@ void wefti_overflow_report(bool (*who)(uintptr_t address, char *text, size_t roo
 bool wefti_signal_stack_begin(void **memory);
 void wefti_signal_stack_end(void);
 void wefti_signal_stack_free(void *memory);
+
+/* -- Descriptors -------------------------------------------------------------------------------------- */
+enum { WEFTI_READABLE = 1, WEFTI_WRITABLE = 2 };
+struct wefti_poller {
+    int poll, poke; /* descriptors; poke: writing to it ends a wait */
+};
+struct wefti_poll_event {
+    void *tag;
+    uint32_t ready; /* WEFTI_READABLE, WEFTI_WRITABLE; after an error or hang-up both */
+};
+/* Returns 0; -EMFILE, -ENFILE, -ENOMEM. */
+int wefti_poller_open(struct wefti_poller *poller);
+void wefti_poller_close(struct wefti_poller *poller);
+/* Tell of every change of fd's readiness from now on, and once of what it is now.  0 or a negative errno (-EPERM: always ready). */
+int wefti_poller_add(struct wefti_poller *poller, int fd, void *tag);
+/* The same for some of it, and once only: again after each event. */
+int wefti_poller_arm(struct wefti_poller *poller, int fd, void *tag, uint32_t what, bool again);
+void wefti_poller_remove(struct wefti_poller *poller, int fd);
+/* Wait for events until the monotonic time `until` (0: do not wait, INT64_MAX: no limit); how many there are, 0 also after a poke. */
+int wefti_poller_wait(struct wefti_poller *poller, struct wefti_poll_event *events, int room, int64_t until);
+/* End a wait of the poller whose `poke` this is; kept if it comes first. */
+void wefti_poke(int poke);
+/* A plain thread waits for one descriptor.  0; -ETIMEDOUT. */
+int wefti_fd_sleep(int fd, uint32_t what, int64_t until);
+/* What of `what` a descriptor is ready for now; 0: nothing. */
+int wefti_fd_state(int fd, uint32_t what);
+/* write and writev of something that is no socket, without SIGPIPE. */
+ssize_t wefti_write_quietly(int fd, const void *bytes, size_t size);
+ssize_t wefti_writev_quietly(int fd, const struct iovec *parts, int count);
 
 /* -- Random, environment, faults -------------------------------------------------------------------- */
 uint64_t wefti_random_seed(void);

@@ -14,7 +14,7 @@ static bool poll_some(struct wefti_worker *w, unsigned max_polls, int *polls) {
             wefti_worker_found(w); /* we go away without having looked everywhere */
             return false;
         }
-        if (wefti_worker_turn(w) || (w->timers.count && wefti_timers_run(w, wefti_now(w->rt))))
+        if (wefti_worker_turn(w) || (w->timers.count && wefti_timers_run(w, wefti_now(w->rt))) || wefti_watch_run(w))
             continue;
         if (load_relaxed(&w->rt->phase) == WEFTI_STOPPED || wefti_worker_announce(w)) /* a look; nothing more comes */
             return true;
@@ -47,6 +47,7 @@ int wefti_drive_inside(struct weft_runtime *rt, unsigned max_polls) {
     do {
         if (w->parking)
             wefti_worker_return(w);
+        wefti_watch_dispatch(w);
         if (!poll_some(w, max_polls, &polls))
             break;
         wefti_stop_check(rt);
@@ -87,7 +88,7 @@ int weft_drive_wait(weft_runtime *rt, unsigned max_polls, weft_deadline until) {
         if (until != WEFT_NEVER && wefti_clock() >= until)
             break;
         int64_t next = wefti_timers_next(&rt->worker[0]);
-        wefti_park_sleep(&rt->worker[0].park, next < until ? next : until);
+        wefti_worker_doze(&rt->worker[0], next < until ? next : until); /* drive_inside dispatches */
     }
     wefti_drive_end(rt);
     return result;

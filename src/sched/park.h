@@ -1,6 +1,7 @@
 /* park.h - one thread sleeps, any thread wakes it, and a wake that comes first is kept.
  *
- * Words.  UNPARKED, PARKED, NOTIFIED.  NOTIFIED is one token, however many gave it (B35).
+ * Words.  UNPARKED, PARKED, NOTIFIED.  NOTIFIED is one token, however many gave it (B35).  A worker that has descriptors to watch
+ *         sleeps in its poller instead of on the word: POLLING, and above it which descriptor ends that sleep.
  * Race.   sleeper: P1 UNPARKED -> PARKED          waker: U1 exchange for NOTIFIED
  *                  P2 sleep while PARKED                 U2 it was PARKED: wake
  *                  P3 exchange for UNPARKED
@@ -16,7 +17,8 @@
 
 #include "plat/plat.h"
 
-enum { WEFTI_UNPARKED = 0, WEFTI_PARKED = 1, WEFTI_PARK_NOTIFIED = 2 };
+enum { WEFTI_UNPARKED = 0, WEFTI_PARKED = 1, WEFTI_PARK_NOTIFIED = 2, WEFTI_POLLING = 3 };
+#define WEFTI_POLLING_SHIFT 2
 
 struct wefti_park {
     _Atomic uint32_t word;
@@ -32,10 +34,24 @@ static inline bool wefti_park_sleep(struct wefti_park *park, int64_t until) {
     return xchg_acquire(&park->word, WEFTI_UNPARKED) == WEFTI_PARK_NOTIFIED; /* P3, pairs with U1 */
 }
 
+/* The owner, sleeping in a poller: P1 to P3 with a wait that a poke ends, and events besides.  *count: how many there are.
+ * True: a token was taken. */
+static inline bool wefti_park_poll(struct wefti_park *park, struct wefti_poller *poller,
+                                   struct wefti_poll_event *events, int room, int64_t until, int *count) {
+    uint32_t found = WEFTI_UNPARKED, polling = WEFTI_POLLING | (uint32_t)poller->poke << WEFTI_POLLING_SHIFT;
+    if (!cas_relaxed(&park->word, &found, polling)) /* P1 */
+        until = 0; /* a token is there: look, but do not wait */
+    *count = wefti_poller_wait(poller, events, room, until); /* P2 */
+    return xchg_acquire(&park->word, WEFTI_UNPARKED) == WEFTI_PARK_NOTIFIED; /* P3, pairs with U1 */
+}
+
 /* Anyone.  The park may be gone once its owner has seen the token: it is not touched after U1. */
 static inline void wefti_park_wake(struct wefti_park *park) {
-    if (xchg_release(&park->word, WEFTI_PARK_NOTIFIED) == WEFTI_PARKED) /* U1, pairs with P3 */
-        wefti_futex_wake(&park->word, 1);                               /* U2: wake */
+    uint32_t found = xchg_release(&park->word, WEFTI_PARK_NOTIFIED); /* U1, pairs with P3 */
+    if (found == WEFTI_PARKED)
+        wefti_futex_wake(&park->word, 1); /* U2: wake */
+    else if ((found & WEFTI_POLLING) == WEFTI_POLLING)
+        wefti_poke((int)(found >> WEFTI_POLLING_SHIFT)); /* U2: wake; a poke that comes late ends the next wait early */
 }
 
 #endif

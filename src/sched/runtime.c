@@ -90,8 +90,15 @@ static void release(struct weft_runtime *rt, size_t allocated) {
     wefti_sim_fini(rt);
     if (rt->seen)
         wefti_free(rt->seen, allocated * sizeof *rt->seen);
-    for (uint32_t i = 0; rt->worker && i < allocated; i++)
+    for (uint32_t i = 0; rt->worker && i < allocated; i++) {
+        struct wefti_watch *watch = rt->worker[i].watch;
         wefti_signal_stack_free(rt->worker[i].signal_stack);
+        if (watch) {
+            watch->forget(&rt->worker[i]);
+            wefti_poller_close(&watch->poller);
+            wefti_free(watch, sizeof *watch);
+        }
+    }
     if (rt->worker)
         wefti_free(rt->worker, allocated * sizeof *rt->worker);
     wefti_free(rt, sizeof *rt);

@@ -30,6 +30,7 @@
 #define WEFTI_PARK_TIMEOUT INT64_C(10000000) /* B37 */
 #define WEFTI_WATCH_TIMEOUT INT64_C(1000000) /* how often a sleeper looks for stuck workers while others run */
 #define WEFTI_WAKE_WORTH 50000.0             /* ns of waiting work that pay for waking a worker */
+#define WEFTI_EVENTS_MAX 256                   /* B57: completions taken in a turn */
 #define WEFTI_PINNED_MAX 16u                   /* own fibers in a row, before the scheduler is asked again */
 #define WEFTI_HELP_MAX 4096u                   /* polls that wait on one stack, if it is large enough */
 #define WEFTI_CANCEL_GRACE INT64_C(2000000000) /* R36: how long cancelled tasks and held references may take */
@@ -53,6 +54,16 @@ struct wefti_counters {
 static inline void wefti_count(_Atomic uint64_t *counter, uint64_t more) {
     store_relaxed(counter, load_own(counter) + more); /* a figure; nothing hangs on it */
 }
+
+struct wefti_worker;
+/* The descriptors that a worker watches; made when the first of its tasks waits for one (io/desc.c). */
+struct wefti_watch {
+    struct wefti_poller poller;
+    void (*dispatch)(struct wefti_worker *w, const struct wefti_poll_event *event); /* serve whoever waits */
+    void (*forget)(struct wefti_worker *w); /* its poller is about to be closed */
+    int count; /* events collected and not yet dispatched */
+    struct wefti_poll_event events[WEFTI_EVENTS_MAX];
+};
 
 struct wefti_worker {
     /* The worker's own. */
@@ -99,7 +110,8 @@ struct wefti_worker {
     uint32_t slice_left, slice_looks; /* calls until it looks again, of how many */
 
     struct wefti_wheel timers;   /* under timers_lock, if there are other workers */
-    uint32_t timers_left;        /* polls until the clock is looked at; 0: no timers */
+    struct wefti_watch *watch;   /* NULL: no descriptors */
+    uint32_t look_left;          /* polls until the clock and the descriptors are looked at; 0: there are none */
 
     /* Shared. */
     _Alignas(64) struct wefti_counters counters;
@@ -228,6 +240,11 @@ bool wefti_worker_turn(struct wefti_worker *w);
 void wefti_worker_found(struct wefti_worker *w);
 /* Sleep until there may be something to do, at most until `until`. */
 void wefti_worker_sleep(struct wefti_worker *w, int64_t until);
+/* Look at the descriptors without waiting.  True: something happened. */
+bool wefti_watch_run(struct wefti_worker *w);
+/* Sleep on the worker's park or in its poller, at most until `until`; true: a token was taken.  Then dispatch. */
+bool wefti_worker_doze(struct wefti_worker *w, int64_t until);
+bool wefti_watch_dispatch(struct wefti_worker *w);
 /* The two halves of sleeping, for driven workers: false = there is work, do not sleep. */
 bool wefti_worker_announce(struct wefti_worker *w);
 void wefti_worker_return(struct wefti_worker *w);
@@ -300,6 +317,8 @@ struct wefti_alarm {
 void wefti_alarm_set(struct wefti_worker *w, struct wefti_alarm *alarm, struct weft_task *task, int64_t until);
 /* Before the alarm's memory goes: from any worker of the runtime. */
 void wefti_alarm_clear(struct wefti_alarm *alarm);
+/* The timers and descriptors of a worker that is busy, now and then. */
+void wefti_worker_look(struct wefti_worker *w);
 /* Ring what is due.  True: something was. */
 bool wefti_timers_run(struct wefti_worker *w, int64_t now);
 /* When the next one is due at the earliest; INT64_MAX: none. */

@@ -26,8 +26,8 @@ void wefti_alarm_set(struct wefti_worker *w, struct wefti_alarm *alarm, struct w
     lock(w);
     wefti_wheel_add(&w->timers, &alarm->timer, until);
     unlock(w);
-    if (!w->timers_left)
-        w->timers_left = 1;
+    if (!w->look_left)
+        w->look_left = 1;
 }
 
 void wefti_alarm_clear(struct wefti_alarm *alarm) {
@@ -57,9 +57,16 @@ bool wefti_timers_run(struct wefti_worker *w, int64_t now) {
         wefti_wake_loosely(task);
         any = true;
     }
-    /* As often as the average poll allows, to be late by less than a tick. */
-    w->timers_left = w->timers.count ? w->global_interval / LATE_FACTOR + 1 : 0;
     return any;
+}
+
+void wefti_worker_look(struct wefti_worker *w) {
+    if (w->timers.count)
+        wefti_timers_run(w, wefti_now(w->rt));
+    if (w->watch)
+        wefti_watch_run(w);
+    /* As often as the average poll allows, to be late by less than a tick. */
+    w->look_left = w->timers.count || w->watch ? w->global_interval / LATE_FACTOR + 1 : 0;
 }
 
 int64_t wefti_timers_next(struct wefti_worker *w) {

@@ -70,8 +70,8 @@ static void measure(struct wefti_worker *w, int64_t now) {
 }
 
 void wefti_worker_spend(struct wefti_worker *w) {
-    if (WEFTI_UNLIKELY(w->timers_left) && --w->timers_left == 0)
-        wefti_timers_run(w, wefti_now(w->rt));
+    if (WEFTI_UNLIKELY(w->look_left) && --w->look_left == 0)
+        wefti_worker_look(w);
     if (WEFTI_UNLIKELY(--w->tick_left == 0)) {
         w->tick_left = WEFTI_TICK_POLLS;
         wefti_count(&w->counters.ticks, 1);
@@ -273,9 +273,10 @@ static void sleep_watching(struct wefti_worker *w, int64_t now, int64_t until) {
             limit = timeout < INT64_MAX - now ? now + timeout : INT64_MAX;
         }
         wefti_count(&w->counters.parks, 1);
-        bool woken = wefti_park_sleep(&w->park, limit < until ? limit : until);
+        bool woken = wefti_worker_doze(w, limit < until ? limit : until);
         w->owes_watch = watch;
-        if (woken || until <= limit || load_relaxed(&rt->phase) == WEFTI_STOPPED) /* the token orders it */
+        if (woken || (w->watch && w->watch->count) || until <= limit ||
+            load_relaxed(&rt->phase) == WEFTI_STOPPED) /* the token orders it */
             return;
         bool others_run = wefti_idle_parked(&rt->idle) < rt->workers;
         if (others_run && (w->sched->has_work(w) || wefti_jobs_public(w) || (w->sched->stuck && w->sched->stuck(w))))
@@ -300,6 +301,7 @@ void wefti_worker_sleep(struct wefti_worker *w, int64_t until) {
             sleep_watching(w, now, until);
     }
     wefti_worker_return(w);
+    wefti_watch_dispatch(w); /* B21: only now are our queues open again */
     w->measure_began = wefti_clock(); /* sleeping is not polling */
 }
 

@@ -148,6 +148,41 @@ bool wefti_signal_stack_begin(void **memory) {
 void wefti_signal_stack_end(void) {}
 void wefti_signal_stack_free(void *memory) { (void)memory; }
 
+/* -- Descriptors -------------------------------------------------------------------------------------- */
+/* There are none: what waits for them is tested on a real system. */
+int wefti_poller_open(struct wefti_poller *poller) {
+    (void)poller;
+    return -EMFILE;
+}
+void wefti_poller_close(struct wefti_poller *poller) { (void)poller; }
+int wefti_poller_add(struct wefti_poller *poller, int fd, void *tag) {
+    (void)poller, (void)fd, (void)tag;
+    return -EBADF;
+}
+int wefti_poller_arm(struct wefti_poller *poller, int fd, void *tag, uint32_t what, bool again) {
+    (void)poller, (void)fd, (void)tag, (void)what, (void)again;
+    return -EBADF;
+}
+void wefti_poller_remove(struct wefti_poller *poller, int fd) { (void)poller, (void)fd; }
+int wefti_poller_wait(struct wefti_poller *poller, struct wefti_poll_event *events, int room, int64_t until) {
+    (void)poller, (void)events, (void)room, (void)until;
+    return 0;
+}
+void wefti_poke(int poke) { (void)poke; }
+int wefti_fd_sleep(int fd, uint32_t what, int64_t until) {
+    (void)fd, (void)what, (void)until;
+    return -ETIMEDOUT;
+}
+int wefti_fd_state(int fd, uint32_t what) {
+    (void)fd, (void)what;
+    return 0;
+}
+ssize_t wefti_write_quietly(int fd, const void *bytes, size_t size) { return write(fd, bytes, size); }
+ssize_t wefti_writev_quietly(int fd, const struct iovec *parts, int count) {
+    (void)fd, (void)parts, (void)count;
+    return -1;
+}
+
 void wefti_memory_dead(void *memory, size_t size) {
     if (mc.tracing)
         mc_trace(OP_DEAD, 0, (uintptr_t)memory, 0, size, 0, 0, PC);

@@ -1,0 +1,66 @@
+/* weft/net.h - sockets: listen, accept, connect.  Everything else is <weft/io.h>.
+ *
+ *     weft_io *server, *client;
+ *     weft_tcp_listen("127.0.0.1", 8080, NULL, &server);
+ *     while (weft_accept(server, &client, NULL, WEFT_NEVER) == 0)
+ *         weft_fiber_go(NULL, serve, client, NULL);
+ */
+#ifndef WEFT_NET_H
+#define WEFT_NET_H
+
+#include <weft/io.h>
+
+WEFT_EXTERN_C_BEGIN
+
+/* An address of any family: `size` bytes of a struct sockaddr_in, sockaddr_in6 or sockaddr_un. */
+typedef struct weft_addr {
+    uint32_t size;
+    uint32_t reserved;
+    uint64_t storage[16];
+} weft_addr;
+
+/* From text: a numeric address and a port, or with port -1 the path of a Unix socket ("@name" is an abstract one).
+ * Returns 0; -EINVAL (no such address); -ENAMETOOLONG. */
+WEFT_API int weft_addr_parse(const char *text, int port, weft_addr *out);
+/* To text: "127.0.0.1:80", "[::1]:80" or a path.  Returns the length it has (as snprintf). */
+WEFT_API int weft_addr_format(const weft_addr *addr, char *text, size_t room);
+
+typedef struct weft_listen_options {
+    size_t size;      /* sizeof(weft_listen_options): set by WEFT_LISTEN_INIT */
+    int backlog;      /* 0 = 1,024 */
+    bool reuse_port;  /* several sockets may listen on the port; the kernel spreads connections */
+    bool v6_only;
+} weft_listen_options;
+#define WEFT_LISTEN_INIT {sizeof(weft_listen_options), 0, false, false}
+
+/* Listen on an address.  options may be NULL.  Returns 0; -EADDRINUSE, -EACCES, -EMFILE, ... */
+WEFT_API WEFT_MUST_USE int weft_listen(const weft_addr *addr, const weft_listen_options *options, weft_io **out);
+/* The short forms; host NULL = every address; port 0 = one that is free (weft_local_addr tells). */
+WEFT_API WEFT_MUST_USE int weft_tcp_listen(const char *host, int port, const weft_listen_options *options,
+                                           weft_io **out);
+WEFT_API WEFT_MUST_USE int weft_unix_listen(const char *path, weft_io **out);
+
+/* Take a connection; TCP connections come with TCP_NODELAY set.  `peer` may be NULL.
+ * When the process is out of descriptors, waiting connections are turned away one by one (the peer sees a close), so that a full process does not
+ * spin; it goes on when there are descriptors again.
+ * Returns 0; -ETIMEDOUT; -ECANCELED; -EBADF (closed); -ENOMEM. */
+WEFT_API WEFT_MUST_USE int weft_accept(weft_io *listener, weft_io **out, weft_addr *peer, weft_deadline until);
+
+/* Connect.  Returns 0; -ECONNREFUSED, -ETIMEDOUT, -ECANCELED, ... */
+WEFT_API WEFT_MUST_USE int weft_connect(const weft_addr *addr, weft_io **out, weft_deadline until);
+/* By numeric address.  (Names: weft_dns.) */
+WEFT_API WEFT_MUST_USE int weft_tcp_connect(const char *host, int port, weft_io **out, weft_deadline until);
+WEFT_API WEFT_MUST_USE int weft_unix_connect(const char *path, weft_io **out, weft_deadline until);
+
+/* A datagram socket, bound to `addr` (NULL: any). */
+WEFT_API WEFT_MUST_USE int weft_udp_open(const weft_addr *addr, int family, weft_io **out);
+WEFT_API ssize_t weft_send_to(weft_io *io, const void *bytes, size_t size, const weft_addr *to, weft_deadline until);
+WEFT_API ssize_t weft_recv_from(weft_io *io, void *buffer, size_t size, weft_addr *from, weft_deadline until);
+
+WEFT_API int weft_local_addr(const weft_io *io, weft_addr *out);
+WEFT_API int weft_peer_addr(const weft_io *io, weft_addr *out);
+/* Of a Unix socket's peer, when it connected. */
+WEFT_API int weft_peer_credentials(const weft_io *io, pid_t *pid, uid_t *uid, gid_t *gid);
+
+WEFT_EXTERN_C_END
+#endif

@@ -1,0 +1,323 @@
+/* net.c - sockets: addresses, listen, accept, connect, datagrams. */
+#define _GNU_SOURCE
+#include <weft/net.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "io/desc.h"
+#include "sched/spawn.h"
+
+#define BACKLOG 1024
+#define PAUSE INT64_C(10000000) /* ns, when there are no descriptors and nothing can be done about it */
+
+/* -- Addresses ---------------------------------------------------------------------------------------------- */
+
+_Static_assert(sizeof(struct sockaddr_storage) <= sizeof(((weft_addr *)NULL)->storage), "any address");
+
+static struct sockaddr *sockaddr_of(const weft_addr *addr) { return (struct sockaddr *)(uintptr_t)addr->storage; }
+static int family_of(const weft_addr *addr) { return sockaddr_of(addr)->sa_family; }
+
+int weft_addr_parse(const char *text, int port, weft_addr *out) {
+    weft_addr addr = {.size = 0};
+    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)&addr.storage;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)&addr.storage;
+    struct sockaddr_un *local = (struct sockaddr_un *)(void *)&addr.storage;
+    if (!text || port < -1 || port > 65535)
+        return -EINVAL;
+    if (port == -1) {
+        size_t size = strlen(text);
+        if (size == 0)
+            return -EINVAL;
+        if (size >= sizeof local->sun_path)
+            return -ENAMETOOLONG;
+        local->sun_family = AF_UNIX;
+        memcpy(local->sun_path, text, size);
+        addr.size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size + 1);
+        if (text[0] == '@') { /* abstract: begins with a zero byte, and its length counts */
+            local->sun_path[0] = 0;
+            addr.size--;
+        }
+    } else if (inet_pton(AF_INET, text, &v4->sin_addr) == 1) {
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons((uint16_t)port);
+        addr.size = sizeof *v4;
+    } else if (inet_pton(AF_INET6, text, &v6->sin6_addr) == 1) {
+        v6->sin6_family = AF_INET6;
+        v6->sin6_port = htons((uint16_t)port);
+        addr.size = sizeof *v6;
+    } else {
+        return -EINVAL;
+    }
+    *out = addr;
+    return 0;
+}
+
+int weft_addr_format(const weft_addr *addr, char *text, size_t room) {
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)&addr->storage;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)&addr->storage;
+    const struct sockaddr_un *local = (const struct sockaddr_un *)(const void *)&addr->storage;
+    char host[INET6_ADDRSTRLEN];
+    switch (family_of(addr)) {
+    case AF_INET:
+        return snprintf(text, room, "%s:%u", inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host), ntohs(v4->sin_port));
+    case AF_INET6:
+        return snprintf(text, room, "[%s]:%u", inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host),
+                        ntohs(v6->sin6_port));
+    case AF_UNIX: {
+        int size = (int)addr->size - (int)offsetof(struct sockaddr_un, sun_path);
+        if (size <= 0)
+            return snprintf(text, room, "unnamed");
+        if (local->sun_path[0] == 0)
+            return snprintf(text, room, "@%.*s", size - 1, local->sun_path + 1);
+        return snprintf(text, room, "%.*s", (int)strnlen(local->sun_path, (size_t)size), local->sun_path);
+    }
+    default: return snprintf(text, room, "unknown");
+    }
+}
+
+int weft_local_addr(const weft_io *io, weft_addr *out) {
+    weft_addr addr = {.size = sizeof addr.storage};
+    if (getsockname(io->fd, sockaddr_of(&addr), &addr.size))
+        return -errno;
+    *out = addr;
+    return 0;
+}
+
+int weft_peer_addr(const weft_io *io, weft_addr *out) {
+    weft_addr addr = {.size = sizeof addr.storage};
+    if (getpeername(io->fd, sockaddr_of(&addr), &addr.size))
+        return -errno;
+    *out = addr;
+    return 0;
+}
+
+int weft_peer_credentials(const weft_io *io, pid_t *pid, uid_t *uid, gid_t *gid) {
+    struct ucred who;
+    socklen_t size = sizeof who;
+    if (getsockopt(io->fd, SOL_SOCKET, SO_PEERCRED, &who, &size))
+        return -errno;
+    *pid = who.pid;
+    *uid = who.uid;
+    *gid = who.gid;
+    return 0;
+}
+
+/* -- Opening ------------------------------------------------------------------------------------------------ */
+
+static int open_socket(int family, int type) {
+    int fd = socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return fd < 0 ? -errno : fd;
+}
+
+static void set(int fd, int level, int option, int value) {
+    setsockopt(fd, level, option, &value, sizeof value); /* wishes: a socket that has no such option is as good */
+}
+
+/* The descriptor becomes a weft_io, or is closed. */
+static int adopt(int fd, weft_io **out) {
+    int error = wefti_desc_new(fd, true, out);
+    if (error)
+        close(fd);
+    return error;
+}
+
+int weft_listen(const weft_addr *addr, const weft_listen_options *given, weft_io **out) {
+    weft_listen_options options = WEFT_LISTEN_INIT;
+    if (!addr || !out)
+        return -EINVAL;
+    int error = given ? wefti_known_struct(given, offsetof(weft_listen_options, backlog), &options, sizeof options) : 0;
+    if (error)
+        return error;
+    int family = family_of(addr), fd = open_socket(family, SOCK_STREAM);
+    if (fd < 0)
+        return fd;
+    if (family != AF_UNIX)
+        set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    if (options.reuse_port)
+        set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+    if (family == AF_INET6)
+        set(fd, IPPROTO_IPV6, IPV6_V6ONLY, options.v6_only);
+    if (bind(fd, sockaddr_of(addr), addr->size) || listen(fd, options.backlog > 0 ? options.backlog : BACKLOG)) {
+        error = -errno;
+        close(fd);
+        return error;
+    }
+    return adopt(fd, out);
+}
+
+int weft_tcp_listen(const char *host, int port, const weft_listen_options *options, weft_io **out) {
+    weft_addr addr;
+    int error = port < 0 ? -EINVAL : weft_addr_parse(host ? host : "::", port, &addr);
+    if (!error)
+        error = weft_listen(&addr, options, out);
+    if (!host && (error == -EAFNOSUPPORT || error == -EADDRNOTAVAIL)) { /* a system without IPv6 */
+        error = weft_addr_parse("0.0.0.0", port, &addr);
+        return error ? error : weft_listen(&addr, options, out);
+    }
+    return error;
+}
+
+int weft_unix_listen(const char *path, weft_io **out) {
+    weft_addr addr;
+    int error = weft_addr_parse(path, -1, &addr);
+    return error ? error : weft_listen(&addr, NULL, out);
+}
+
+/* -- Accepting ---------------------------------------------------------------------------------------------- */
+
+static ssize_t accept_once(struct weft_io *io, void *arg) {
+    weft_addr *peer = arg;
+    peer->size = sizeof peer->storage;
+    int fd = accept4(io->fd, sockaddr_of(peer), &peer->size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    return fd < 0 ? -errno : fd;
+}
+
+/* Errors of one connection that was gone before we got to it: the next may be good. */
+static bool is_passing(int error) {
+    return error == -ECONNABORTED || error == -EPROTO || error == -EPERM || error == -ENETDOWN ||
+           error == -ENOPROTOOPT || error == -EHOSTDOWN || error == -ENONET || error == -EHOSTUNREACH ||
+           error == -EOPNOTSUPP || error == -ENETUNREACH;
+}
+
+/* Out of descriptors: one is kept for this moment, to take the waiting connection and close it. */
+static _Atomic int reserve = -1;
+
+static void turn_away(struct weft_io *listener) {
+    int kept = xchg_acq_rel(&reserve, -1);
+    if (kept >= 0)
+        close(kept);
+    int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0)
+        close(fd);
+    if (kept < 0 && fd < 0)
+        weft_sleep(PAUSE);
+}
+
+static void keep_reserve(void) {
+    if (load_relaxed(&reserve) >= 0) /* a hint */
+        return;
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC), none = -1;
+    if (fd >= 0 && !cas_acq_rel(&reserve, &none, fd))
+        close(fd);
+}
+
+int weft_accept(weft_io *listener, weft_io **out, weft_addr *peer, weft_deadline until) {
+    weft_addr from;
+    ssize_t fd;
+    for (;;) {
+        keep_reserve();
+        /* Never "all there was": a listener has more until it would block. */
+        fd = wefti_desc_call(listener, WEFTI_IN, accept_once, &from, 0, until);
+        if (fd == -EMFILE || fd == -ENFILE)
+            turn_away(listener);
+        else if (!is_passing((int)fd))
+            break;
+    }
+    if (fd < 0)
+        return (int)fd;
+    if (family_of(&from) == AF_INET || family_of(&from) == AF_INET6)
+        set((int)fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    int error = adopt((int)fd, out);
+    if (!error && peer)
+        *peer = from;
+    return error;
+}
+
+/* -- Connecting ---------------------------------------------------------------------------------------------- */
+
+int weft_connect(const weft_addr *addr, weft_io **out, weft_deadline until) {
+    if (!addr || !out)
+        return -EINVAL;
+    int fd = open_socket(family_of(addr), SOCK_STREAM);
+    if (fd < 0)
+        return fd;
+    if (family_of(addr) != AF_UNIX)
+        set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    weft_io *io;
+    int error = adopt(fd, &io);
+    if (error)
+        return error;
+    if (connect(fd, sockaddr_of(addr), addr->size)) {
+        error = -errno;
+        if (error == -EINPROGRESS || error == -EINTR) {
+            uint32_t seen;
+            socklen_t size = sizeof error;
+            wefti_desc_exhausted(io, WEFTI_OUT, io->events[WEFTI_OUT]); /* not yet */
+            error = wefti_desc_ready(io, WEFTI_OUT, &seen, until);
+            if (!error && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0)
+                error = -error;
+        }
+    }
+    if (error)
+        weft_close(io);
+    else
+        *out = io;
+    return error;
+}
+
+int weft_tcp_connect(const char *host, int port, weft_io **out, weft_deadline until) {
+    weft_addr addr;
+    int error = port < 0 ? -EINVAL : weft_addr_parse(host, port, &addr);
+    return error ? error : weft_connect(&addr, out, until);
+}
+
+int weft_unix_connect(const char *path, weft_io **out, weft_deadline until) {
+    weft_addr addr;
+    int error = weft_addr_parse(path, -1, &addr);
+    return error ? error : weft_connect(&addr, out, until);
+}
+
+/* -- Datagrams ----------------------------------------------------------------------------------------------- */
+
+int weft_udp_open(const weft_addr *addr, int family, weft_io **out) {
+    int fd = open_socket(addr ? family_of(addr) : family, SOCK_DGRAM);
+    if (fd < 0)
+        return fd;
+    if (addr && bind(fd, sockaddr_of(addr), addr->size)) {
+        int error = -errno;
+        close(fd);
+        return error;
+    }
+    return adopt(fd, out);
+}
+
+struct datagram {
+    void *bytes;
+    size_t size;
+    weft_addr *addr;
+};
+
+static ssize_t send_once(struct weft_io *io, void *arg) {
+    struct datagram *d = arg;
+    ssize_t n = sendto(io->fd, d->bytes, d->size, MSG_NOSIGNAL, d->addr ? sockaddr_of(d->addr) : NULL,
+                       d->addr ? d->addr->size : 0);
+    return n < 0 ? -errno : n;
+}
+
+static ssize_t recv_once(struct weft_io *io, void *arg) {
+    struct datagram *d = arg;
+    weft_addr from = {.size = sizeof from.storage};
+    ssize_t n = recvfrom(io->fd, d->bytes, d->size, 0, sockaddr_of(&from), &from.size);
+    if (n >= 0 && d->addr)
+        *d->addr = from;
+    return n < 0 ? -errno : n;
+}
+
+ssize_t weft_send_to(weft_io *io, const void *bytes, size_t size, const weft_addr *to, weft_deadline until) {
+    struct datagram arg = {(void *)(uintptr_t)bytes, size, (weft_addr *)(uintptr_t)to};
+    return wefti_desc_call(io, WEFTI_OUT, send_once, &arg, 0, until);
+}
+
+ssize_t weft_recv_from(weft_io *io, void *buffer, size_t size, weft_addr *from, weft_deadline until) {
+    struct datagram arg = {buffer, size, from};
+    return wefti_desc_call(io, WEFTI_IN, recv_once, &arg, 0, until);
+}

@@ -1,0 +1,180 @@
+/* stream.c - reading and writing: the calls of <weft/io.h>. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "io/desc.h"
+
+static ssize_t or_error(ssize_t result) { return result < 0 ? -errno : result; }
+
+struct buffer {
+    void *bytes;
+    size_t size;
+};
+
+static ssize_t read_once(struct weft_io *io, void *arg) {
+    struct buffer *buffer = arg;
+    return or_error(io->socket ? recv(io->fd, buffer->bytes, buffer->size, 0)
+                               : read(io->fd, buffer->bytes, buffer->size));
+}
+
+/* A socket's peer may have gone: that is an error of the call, not a signal. */
+static ssize_t write_once(struct weft_io *io, void *arg) {
+    struct buffer *buffer = arg;
+    return or_error(io->socket ? send(io->fd, buffer->bytes, buffer->size, MSG_NOSIGNAL)
+                               : wefti_write_quietly(io->fd, buffer->bytes, buffer->size));
+}
+
+ssize_t weft_read(weft_io *io, void *buffer, size_t size, weft_deadline until) {
+    struct buffer arg = {buffer, size};
+    return wefti_desc_call(io, WEFTI_IN, read_once, &arg, size, until);
+}
+
+ssize_t weft_read_exact(weft_io *io, void *buffer, size_t size, weft_deadline until) {
+    size_t done = 0;
+    while (done < size) {
+        ssize_t n = weft_read(io, (char *)buffer + done, size - done, until);
+        if (n < 0)
+            return n;
+        if (n == 0)
+            break;
+        done += (size_t)n;
+    }
+    return (ssize_t)done;
+}
+
+ssize_t weft_write_some(weft_io *io, const void *bytes, size_t size, weft_deadline until) {
+    struct buffer arg = {(void *)(uintptr_t)bytes, size};
+    return wefti_desc_call(io, WEFTI_OUT, write_once, &arg, size, until);
+}
+
+ssize_t weft_write(weft_io *io, const void *bytes, size_t size, weft_deadline until) {
+    size_t done = 0;
+    while (done < size) {
+        ssize_t n = weft_write_some(io, (const char *)bytes + done, size - done, until);
+        if (n < 0)
+            return n;
+        done += (size_t)n;
+    }
+    return (ssize_t)done;
+}
+
+/* -- Several parts ----------------------------------------------------------------------------------------- */
+
+struct parts {
+    const struct iovec *parts;
+    int count;
+};
+
+static ssize_t readv_once(struct weft_io *io, void *arg) {
+    struct parts *p = arg;
+    return or_error(readv(io->fd, p->parts, p->count));
+}
+
+static ssize_t writev_once(struct weft_io *io, void *arg) {
+    struct parts *p = arg;
+    struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)p->parts, .msg_iovlen = (size_t)p->count};
+    return or_error(io->socket ? sendmsg(io->fd, &message, MSG_NOSIGNAL)
+                               : wefti_writev_quietly(io->fd, p->parts, p->count));
+}
+
+static size_t total(const struct iovec *parts, int count) {
+    size_t size = 0;
+    for (int i = 0; i < count; i++)
+        size += parts[i].iov_len;
+    return size;
+}
+
+ssize_t weft_readv(weft_io *io, const struct iovec *parts, int count, weft_deadline until) {
+    struct parts arg = {parts, count};
+    return count < 0 ? -EINVAL : wefti_desc_call(io, WEFTI_IN, readv_once, &arg, total(parts, count), until);
+}
+
+ssize_t weft_writev(weft_io *io, const struct iovec *parts, int count, weft_deadline until) {
+    size_t done = 0;
+    if (count < 0)
+        return -EINVAL;
+    while (count) {
+        struct parts arg = {parts, count < 1024 ? count : 1024};
+        ssize_t n = wefti_desc_call(io, WEFTI_OUT, writev_once, &arg, total(parts, arg.count), until);
+        if (n < 0)
+            return n;
+        done += (size_t)n;
+        for (; count && (size_t)n >= parts->iov_len; parts++, count--)
+            n -= (ssize_t)parts->iov_len;
+        if (n) { /* the rest of a part that was cut */
+            ssize_t rest = weft_write(io, (const char *)parts->iov_base + n, parts->iov_len - (size_t)n, until);
+            if (rest < 0)
+                return rest;
+            done += (size_t)rest;
+            parts++;
+            count--;
+        }
+    }
+    return (ssize_t)done;
+}
+
+/* -- The rest ---------------------------------------------------------------------------------------------- */
+
+struct file {
+    int fd;
+    off_t *offset;
+    size_t size;
+};
+
+static ssize_t sendfile_once(struct weft_io *io, void *arg) {
+    struct file *file = arg;
+    return or_error(sendfile(io->fd, file->fd, file->offset, file->size));
+}
+
+ssize_t weft_sendfile(weft_io *out, int fd, off_t *offset, size_t size, weft_deadline until) {
+    size_t done = 0;
+    while (done < size) {
+        struct file arg = {fd, offset, size - done};
+        ssize_t n = wefti_desc_call(out, WEFTI_OUT, sendfile_once, &arg, 0, until);
+        if (n < 0)
+            return n;
+        if (n == 0)
+            break;
+        done += (size_t)n;
+    }
+    return (ssize_t)done;
+}
+
+int weft_shutdown(weft_io *io, int how) {
+    int error = wefti_desc_enter(io);
+    if (error)
+        return error;
+    error = shutdown(io->fd, how) ? -errno : 0;
+    wefti_desc_leave(io);
+    return error;
+}
+
+static int open_two(const int fd[2], bool socket, weft_io **a, weft_io **b) {
+    int error = wefti_desc_new(fd[0], socket, a);
+    if (error) {
+        close(fd[0]);
+        close(fd[1]);
+        return error;
+    }
+    error = wefti_desc_new(fd[1], socket, b);
+    if (error) {
+        close(fd[1]);
+        weft_close(*a);
+    }
+    return error;
+}
+
+int weft_pipe(weft_io **in, weft_io **out) {
+    int fd[2];
+    return pipe2(fd, O_CLOEXEC | O_NONBLOCK) ? -errno : open_two(fd, false, in, out);
+}
+
+int weft_socketpair(weft_io **a, weft_io **b) {
+    int fd[2];
+    return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fd) ? -errno : open_two(fd, true, a, b);
+}

@@ -1,0 +1,159 @@
+/* linux_poll.c - plat.h for Linux: waiting for descriptors with epoll. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "plat/fault.h"
+#include "plat/plat.h"
+
+#define BATCH 256 /* B57: completions a turn */
+
+int wefti_poller_open(struct wefti_poller *poller) {
+    if (wefti_fault_here())
+        return -EMFILE;
+    poller->poll = epoll_create1(EPOLL_CLOEXEC);
+    if (poller->poll < 0)
+        return -errno;
+    poller->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    /* Edge-triggered: each write is told once, and nobody has to read it away. */
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = NULL};
+    if (poller->poke < 0 || epoll_ctl(poller->poll, EPOLL_CTL_ADD, poller->poke, &event)) {
+        int error = -errno;
+        wefti_poller_close(poller);
+        return error;
+    }
+    return 0;
+}
+
+void wefti_poller_close(struct wefti_poller *poller) {
+    if (poller->poke >= 0)
+        close(poller->poke);
+    if (poller->poll >= 0)
+        close(poller->poll);
+    poller->poll = poller->poke = -1;
+}
+
+int wefti_poller_add(struct wefti_poller *poller, int fd, void *tag) {
+    if (wefti_fault_here())
+        return -ENOMEM;
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = tag};
+    return epoll_ctl(poller->poll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+int wefti_poller_arm(struct wefti_poller *poller, int fd, void *tag, uint32_t what, bool again) {
+    struct epoll_event event = {.events = EPOLLONESHOT, .data.ptr = tag};
+    event.events |= what & WEFTI_READABLE ? EPOLLIN | EPOLLRDHUP : 0;
+    event.events |= what & WEFTI_WRITABLE ? EPOLLOUT : 0;
+    if (wefti_fault_here())
+        return -ENOMEM;
+    return epoll_ctl(poller->poll, again ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+void wefti_poller_remove(struct wefti_poller *poller, int fd) {
+    struct epoll_event unused; /* old kernels want one */
+    epoll_ctl(poller->poll, EPOLL_CTL_DEL, fd, &unused);
+}
+
+/* epoll_pwait2 has nanoseconds; kernels before 5.11 have milliseconds, rounded up. */
+static int wait_until(int epoll, struct epoll_event *events, int room, int64_t until) {
+    if (until == 0 || until == INT64_MAX)
+        return epoll_wait(epoll, events, room, until == 0 ? 0 : -1);
+    int64_t left = until - wefti_clock();
+    if (left <= 0)
+        return epoll_wait(epoll, events, room, 0);
+#ifdef SYS_epoll_pwait2
+    static _Atomic bool absent;
+    if (!load_relaxed(&absent)) { /* a hint */
+        struct timespec timeout = {left / 1000000000, left % 1000000000};
+        int count = (int)syscall(SYS_epoll_pwait2, epoll, events, room, &timeout, NULL, 0);
+        if (count >= 0 || errno != ENOSYS)
+            return count;
+        store_relaxed(&absent, true);
+    }
+#endif
+    int64_t ms = (left + 999999) / 1000000;
+    return epoll_wait(epoll, events, room, ms < INT_MAX ? (int)ms : INT_MAX);
+}
+
+int wefti_poller_wait(struct wefti_poller *poller, struct wefti_poll_event *events, int room, int64_t until) {
+    struct epoll_event raw[BATCH];
+    int count = wait_until(poller->poll, raw, room < BATCH ? room : BATCH, until), kept = 0;
+    for (int i = 0; i < count; i++) {
+        uint32_t bits = raw[i].events;
+        uint32_t ready = bits & (EPOLLHUP | EPOLLERR) ? WEFTI_READABLE | WEFTI_WRITABLE : 0;
+        ready |= bits & (EPOLLIN | EPOLLRDHUP | EPOLLPRI) ? WEFTI_READABLE : 0;
+        ready |= bits & EPOLLOUT ? WEFTI_WRITABLE : 0;
+        if (raw[i].data.ptr)
+            events[kept++] = (struct wefti_poll_event){raw[i].data.ptr, ready};
+    }
+    return kept; /* an interrupted wait is one without events */
+}
+
+void wefti_poke(int poke) {
+    uint64_t one = 1;
+    while (write(poke, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+}
+
+int wefti_fd_sleep(int fd, uint32_t what, int64_t until) {
+    struct pollfd one = {.fd = fd};
+    one.events |= what & WEFTI_READABLE ? POLLIN : 0;
+    one.events |= what & WEFTI_WRITABLE ? POLLOUT : 0;
+    for (;;) {
+        int64_t left = until == INT64_MAX ? -1 : until - wefti_clock();
+        struct timespec timeout = {left / 1000000000, left % 1000000000};
+        if (until != INT64_MAX && left <= 0)
+            timeout = (struct timespec){0, 0};
+        int count = ppoll(&one, 1, until == INT64_MAX ? NULL : &timeout, NULL);
+        if (count > 0)
+            return 0;
+        if (count == 0 && left <= 0 && until != INT64_MAX)
+            return -ETIMEDOUT;
+    }
+}
+
+int wefti_fd_state(int fd, uint32_t what) {
+    struct pollfd one = {.fd = fd};
+    one.events |= what & WEFTI_READABLE ? POLLIN : 0;
+    one.events |= what & WEFTI_WRITABLE ? POLLOUT : 0;
+    if (poll(&one, 1, 0) <= 0)
+        return 0;
+    int ready = one.revents & (POLLERR | POLLHUP | POLLNVAL) ? (int)what : 0;
+    ready |= one.revents & POLLIN ? WEFTI_READABLE : 0;
+    ready |= one.revents & POLLOUT ? WEFTI_WRITABLE : 0;
+    return ready;
+}
+
+/* A pipe without a reader raises SIGPIPE, and unlike a socket has no flag against it: hold the signal back, and take away the one that
+ * we caused.  Only after the write has failed is there one to take; holding it back is needed before.  A process that ignores the
+ * signal, as servers do, pays two system calls more; pipes are not where that matters. */
+static ssize_t quietly(int fd, const void *bytes, size_t size, const struct iovec *parts, int count) {
+    sigset_t pipe_only, before, pending;
+    sigemptyset(&pipe_only);
+    sigaddset(&pipe_only, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
+    sigpending(&pending);
+    bool was_pending = sigismember(&pending, SIGPIPE);
+    ssize_t result = parts ? writev(fd, parts, count) : write(fd, bytes, size);
+    int error = errno;
+    if (result < 0 && error == EPIPE && !was_pending) {
+        struct timespec now = {0, 0};
+        while (sigtimedwait(&pipe_only, NULL, &now) < 0 && errno == EINTR)
+            ;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return result;
+}
+
+ssize_t wefti_write_quietly(int fd, const void *bytes, size_t size) { return quietly(fd, bytes, size, NULL, 0); }
+ssize_t wefti_writev_quietly(int fd, const struct iovec *parts, int count) {
+    return quietly(fd, NULL, 0, parts, count);
+}
