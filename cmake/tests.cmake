@@ -10,7 +10,10 @@ foreach(kind unit api fault stress)
     add_executable(weft-${kind} ${sources})
     target_include_directories(weft-${kind} PRIVATE ${PROJECT_SOURCE_DIR}/src)
     target_compile_definitions(weft-${kind} PRIVATE $<$<CONFIG:Debug>:WEFTI_DEBUG=1>)
-    target_link_libraries(weft-${kind} PRIVATE weft_harness weft_static weft_dev)
+    target_link_libraries(weft-${kind} PRIVATE weft_harness weft_static weft_dev m)
+    if(WEFT_HAVE_STACK_CLASH) # as fibers' code should be
+      target_compile_options(weft-${kind} PRIVATE -fstack-clash-protection)
+    endif()
   endif()
 endforeach()
 

@@ -20,6 +20,9 @@
  * running over it ends the process with the fiber's name and a backtrace.  Compile with -fstack-clash-protection, or a
  * single frame larger than a page can jump over the guard.
  *
+ * Floating point.  A fiber begins with the rounding mode of the thread that created the runtime, and keeps its own; one that changes it
+ * sets it back before it returns, as any function does.
+ *
  * Cancellation.  A cancelled fiber that has not begun never does.  One that waits is woken: the call returns -ECANCELED, and so
  * does every later wait, until it returns.  Clean-up that must wait itself goes between weft_shield and weft_unshield.
  */

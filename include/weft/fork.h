@@ -14,8 +14,9 @@
  *         f->result = a.result + b.result;
  *     }
  *
- * Jobs must not wait for anything but their own forks.  On a thread that is no worker, forks run at the
- * join, in order: the same answer, no parallelism.
+ * Jobs must not wait for anything but their own forks, nor a fiber between a fork and its join.  In a fiber, what nobody took runs
+ * on its stack, and while it waits for what was taken, so does its worker: long computations belong in a task, or in
+ * weft_parallel_for.  On a thread that is no worker, forks run at the join, in order: the same answer, no parallelism.
  */
 #ifndef WEFT_FORK_H
 #define WEFT_FORK_H
@@ -46,7 +47,7 @@ WEFT_API void weft_join_job(weft_job *job);
 /* Call body(begin', end', arg) over disjoint parts that cover [begin, end), on all workers, and return when all
  * have ended.  Parts have at most `grain` elements (0 = chosen from the range and the workers).
  * rt NULL = the runtime executing the caller.  From a plain thread with rt given, the thread sleeps
- * meanwhile.  Returns 0; -EINVAL (no body, no runtime); else as weft_spawn. */
+ * meanwhile; a fiber waits, also if it is cancelled, and the parts run elsewhere, on the threads' own stacks.  Returns 0; -EINVAL (no body, no runtime); else as weft_spawn. */
 typedef void (*weft_range_fn)(size_t begin, size_t end, void *arg);
 WEFT_API int weft_parallel_for(weft_runtime *rt, size_t begin, size_t end, size_t grain, weft_range_fn body, void *arg);
 

@@ -17,6 +17,7 @@
 #define WEFTI_CTX_CTX_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct wefti_ctx {
     void *sp;
@@ -26,7 +27,11 @@ struct wefti_ctx {
  * that he gave. */
 void *wefti_ctx_switch(struct wefti_ctx *from, const struct wefti_ctx *to, void *pass);
 
-/* Make a context that, when first switched to, calls entry(pass) on the stack [base, base + size).  entry must not return. */
-void wefti_ctx_init(struct wefti_ctx *ctx, void *base, size_t size, void (*entry)(void *pass));
+/* The caller's floating-point modes. */
+uint64_t wefti_ctx_modes(void);
+
+/* Make a context that, when first switched to, calls entry(pass) on the stack [base, base + size), with these modes.  entry must not
+ * return. */
+void wefti_ctx_init(struct wefti_ctx *ctx, void *base, size_t size, void (*entry)(void *pass), uint64_t modes);
 
 #endif

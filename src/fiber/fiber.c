@@ -4,32 +4,38 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fiber/local.h"
 #include "fiber/switch.h"
 
 #define SLICE INT64_C(1000000) /* ns that weft_checkpoint gives a fiber */
 #define LOOKS_A_SLICE 8        /* how often it looks at the clock in that time */
 #define LOOK_MAX 1024          /* calls between two looks, at most */
+#define SIM_CHECKPOINT 16      /* under sim, one of so many checkpoints yields */
 
 /* -- Spawning -------------------------------------------------------------------------------------------- */
 
 /* The drop function of every fiber that needs one. */
 static void drop_fiber(void *state) {
     struct wefti_fiber *fiber = (struct wefti_fiber *)(void *)((char *)state - WEFTI_STATE_LARGE);
-    if (fiber->locals)
-        wefti_locals_end(fiber);
     if (fiber->owner)
         fiber->owner->ended(fiber);
 }
 
-/* An address below the stack that the calling worker's fiber runs on?  Runs in a signal handler. */
+/* Is it in the guard of the stack that this fiber runs on? */
+static bool is_below(struct weft_task *task, uintptr_t address) {
+    struct wefti_stack *stack = task && wefti_task_is_fiber(task) ? wefti_fiber_of(task)->stack : NULL;
+    return stack && address < (uintptr_t)stack->base &&
+           address >= (uintptr_t)stack->base + stack->size - ((size_t)1 << stack->log2);
+}
+
+/* Runs in a signal handler.  A fiber that is about to be left is not the current one any more, but we are still on its stack. */
 static bool describe_overflow(uintptr_t address, char *text, size_t room) {
     struct wefti_worker *w = wefti_worker_self();
     struct weft_task *task = w ? w->current : NULL;
-    struct wefti_stack *stack = task && wefti_task_is_fiber(task) ? wefti_fiber_of(task)->stack : NULL;
-    if (!stack || address >= (uintptr_t)stack->base ||
-        address < (uintptr_t)stack->base + stack->size - ((size_t)1 << stack->log2))
+    if (w && !is_below(task, address))
+        task = is_below(w->left, address) ? w->left : w->pinned.count ? wefti_task_of(w->pinned.last) : NULL;
+    if (!is_below(task, address))
         return false;
+    struct wefti_stack *stack = wefti_fiber_of(task)->stack;
     snprintf(text, room, "weft: stack overflow in fiber \"%s\" (entry %p, stack of %zu bytes); backtrace:\n",
              task->name, (void *)(uintptr_t)wefti_fiber_of(task)->fn, (size_t)1 << stack->log2);
     return true;
@@ -49,7 +55,7 @@ int wefti_fiber_make(struct weft_runtime *rt, const weft_fiber_spec *spec, struc
         return error;
     rt = room->rt;
     uint32_t log2 = spec->stack_size ? wefti_stack_log2(spec->stack_size) : rt->stack_log2;
-    bool refused = load_relaxed(&rt->stacks.refused); /* a hint */
+    bool refused = log2 && wefti_stack_pool_refuses(&rt->stacks, log2);
     struct weft_task *task = room->task;
     if (WEFTI_UNLIKELY(!log2 || refused)) {
         wefti_slab_give(&rt->slab, room->w ? &room->w->cache : NULL, task);
@@ -196,8 +202,11 @@ int weft_checkpoint(void) {
     if (!wefti_task_is_fiber(task))
         return -EINVAL;
     struct wefti_fiber *self = wefti_fiber_of(task);
-    if ((w->slice_polls != load_own(&w->counters.polls) || --w->slice_left == 0) && slice_is_over(w) &&
-        !self->preempt_off)
+    if (WEFTI_UNLIKELY(w->rt->sim)) { /* nothing may hang on how long it took: now and then */
+        if (wefti_random_below(&w->random, SIM_CHECKPOINT) == 0 && !self->preempt_off)
+            wefti_fiber_yield(w, self);
+    } else if ((w->slice_polls != load_own(&w->counters.polls) || --w->slice_left == 0) && slice_is_over(w) &&
+               !self->preempt_off)
         wefti_fiber_yield(w, self);
     return wefti_fiber_must_end(self) ? -ECANCELED : 0;
 }

@@ -145,13 +145,14 @@ int weft_join(weft_task *handle, weft_result *result, weft_deadline until) {
     CHECK_HANDLE(handle);
     if (!wefti_word_is_complete(&handle->word)) {
         struct wefti_worker *w = wefti_worker_of(wefti_task_rt(handle));
-        if (w && is_on_stack(w, handle))
+        struct wefti_fiber *fiber = wefti_fiber_self();
+        /* A fiber lies on no other's stack: polls that help below it go on as soon as it waits. */
+        if (fiber ? &fiber->task == handle : w && is_on_stack(w, handle))
             return -EDEADLK;
         if (load_relaxed(&handle->word) & (WEFTI_JOINING | WEFTI_JOINED)) /* a look; join_begin decides */
             return -EBUSY;
         if (until <= 0)
             return -ETIMEDOUT;
-        struct wefti_fiber *fiber = wefti_fiber_self();
         int error = fiber ? join_suspending(fiber, handle, until)
                     : w   ? join_helping(w, handle, until)
                           : join_sleeping(handle, until);

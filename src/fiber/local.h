@@ -4,7 +4,7 @@
 
 #include "task/fiber.h"
 
-/* The fiber has ended: call the destructors. */
+/* The running fiber has returned: call the destructors, on its stack; they may still wait. */
 void wefti_locals_end(struct wefti_fiber *fiber);
 
 #endif

@@ -1,6 +1,8 @@
 /* switch.c - running fibers (switch.h has the design). */
 #include "fiber/switch.h"
 
+#include "fiber/local.h"
+
 #define CACHE_MAX 64u   /* free stacks that a worker keeps */
 #define FRESH_MAX 16u   /* new fibers in a row on one stack ... */
 #define FRESH_SHORT 2e3 /* ... while the average poll is shorter than this, ns */
@@ -19,9 +21,14 @@ static struct wefti_stack *take_stack(struct wefti_worker *w, uint32_t log2) {
     return wefti_stack_pool_take(&w->rt->stacks, log2, runner);
 }
 
-/* `stack` is the one that we are about to leave.  Ours first; when there are too many, the others go to the pool. */
+/* `stack` is the one that we are about to leave.  Ours first; when there are too many, or the system has no more, the others go to
+ * the pool. */
 static void give_stack(struct wefti_worker *w, struct wefti_stack *stack) {
-    if (WEFTI_UNLIKELY(w->stacks.count >= CACHE_MAX || (w->stacks.first && w->stacks.first->log2 != stack->log2))) {
+    bool refused = load_relaxed(&w->rt->stacks.refused); /* a hint */
+    if (WEFTI_UNLIKELY(w->stacks.count >= CACHE_MAX || refused ||
+                       (w->stacks.first && w->stacks.first->log2 != stack->log2))) {
+        if (refused)
+            store_relaxed(&w->rt->stacks.refused, false); /* a hint: one has come back */
         for (struct wefti_stack *other; (other = w->stacks.first);) {
             w->stacks.first = other->next;
             wefti_stack_pool_give(&w->rt->stacks, other);
@@ -53,9 +60,9 @@ static inline void arrived(struct wefti_worker *w) {
 }
 
 /* May fibers follow each other without the loop?  A driver counts polls, a helping join waits for its turn, and the loop must
- * come by now and then. */
+ * come by now and then: it asks the scheduler at the last poll of each tick, when some look further than usual. */
 static inline bool may_go_on(const struct wefti_worker *w) {
-    return !w->driven && w->help_depth == 0 && w->tick_left > 1;
+    return !w->driven && w->help_depth == 0 && w->tick_left > 2;
 }
 
 /* It begins on this stack. */
@@ -117,8 +124,11 @@ static void runner(void *pass) {
             struct wefti_fiber *fiber = wefti_fiber_of(task);
             stack = fiber->stack;
             int status = fiber->fn(task->pointer);
+            if (WEFTI_UNLIKELY(fiber->locals != NULL))
+                wefti_locals_end(fiber);
             w = wefti_worker_here(); /* it may have come to another */
-            weft_result result = {status < 0 ? status : 0, fiber->has_value ? fiber->value : (void *)(intptr_t)status};
+            void *value = fiber->has_value ? fiber->value : status < 0 ? NULL : (void *)(intptr_t)status;
+            weft_result result = {status < 0 ? status : 0, value};
             fiber->stack = NULL;
             wefti_worker_finish(w, task, result);
             to = go_on(w, stack, &task);

@@ -25,7 +25,10 @@ void weft_fork(weft_job *job, weft_job_fn fn, void *arg) {
  * keep us from ever getting back to it. */
 static __attribute__((noinline)) void wait_done(struct wefti_worker *w, weft_job *job) {
     _Atomic uint32_t *state = wefti_job_state(job);
-    bool deep = (uintptr_t)__builtin_frame_address(0) < w->stack_limit, waited = false;
+    /* A fiber's stack is for the fiber's own code: it sleeps, with its worker, as one that is nested too deep. */
+    bool deep =
+        (w->current && wefti_task_is_fiber(w->current)) || (uintptr_t)__builtin_frame_address(0) < w->stack_limit;
+    bool waited = false;
     for (uint32_t spin = 0; load_acquire(state) != WEFTI_JOB_DONE; spin++) { /* pairs with T2 */
         uint32_t found = WEFTI_JOB_NEW;
         if (!deep && wefti_jobs_run_stolen(w)) {

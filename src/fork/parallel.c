@@ -2,6 +2,7 @@
  *
  * The shape of the halving depends on the range and the grain alone, so a reduction combines in the same order on any number
  * of workers. */
+#include <weft/fiber.h>
 #include <weft/fork.h>
 
 #include "sched/sched.h"
@@ -70,10 +71,21 @@ static weft_poll run_root(weft_task *self, void *state) {
     return weft_done(self, 0, NULL);
 }
 
-/* Here if we are a worker of rt, else in a task while this thread sleeps. */
+/* The parts lie on our stack: a fiber that has been cancelled waits for them all the same. */
+static int join_root(weft_task *task, weft_result *result) {
+    weft_task *self = weft_in_fiber() ? weft_task_self() : NULL;
+    bool shielded = self && weft_shield(self) == 0; /* else it is shielded already, 255 deep */
+    int error = weft_join(task, result, WEFT_NEVER);
+    if (shielded)
+        weft_unshield(self);
+    return error;
+}
+
+/* Here if we are a worker of rt, else in a task while this thread sleeps.  A fiber's stack may be small, and what the loop calls may
+ * expect a large one: from there in a task, too. */
 static int run_on(weft_runtime *rt, void (*run)(void *), struct part *part) {
     struct wefti_worker *w = wefti_worker_self();
-    if (w && (!rt || w->rt == rt)) {
+    if (w && (!rt || w->rt == rt) && !weft_in_fiber()) {
         run(part);
         return 0;
     }
@@ -87,7 +99,7 @@ static int run_on(weft_runtime *rt, void (*run)(void *), struct part *part) {
     if (error)
         return error;
     weft_result result;
-    error = weft_join(task, &result, WEFT_NEVER);
+    error = join_root(task, &result);
     weft_task_drop(task);
     return error ? error : result.status;
 }

@@ -97,8 +97,10 @@ static void on_fault(int number, siginfo_t *info, void *context) {
         old->sa_sigaction(number, info, context);
     } else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN) {
         old->sa_handler(number);
-    } else {
+    } else if (old->sa_handler == SIG_DFL || info->si_code > 0) { /* a fault of its own cannot be ignored */
         signal(number, SIG_DFL); /* the access is repeated, and ends the process as it would have */
+        if (info->si_code <= 0)
+            raise(number); /* sent by somebody: there is nothing to repeat */
     }
 }
 

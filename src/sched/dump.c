@@ -1,5 +1,6 @@
 /* dump.c - every task and every worker, in words: what a hang says of itself. */
 #include "sched/sched.h"
+#include "task/fiber.h"
 
 #include <stdio.h>
 
@@ -60,6 +61,8 @@ static void dump_task(struct weft_task *task, void *arg) {
     uint64_t word = load_relaxed(&task->word); /* a look */
     if (wefti_word_life(word) == WEFTI_IDLE) {
         const char *reason = wefti_word_sub(word) ? load_acquire(&rt->reasons[wefti_word_sub(word)]) : NULL;
+        if (!reason && wefti_task_is_fiber(task))
+            reason = load_relaxed(&wefti_fiber_of(task)->waits); /* a static string */
         struct joined_by find = {wefti_waker_task(task), NULL};
         char buffer[64];
         if (!reason && out->live <= FIND_MAX)

@@ -159,6 +159,7 @@ static int create(weft_config config, weft_runtime **out) {
     snprintf(rt->name, sizeof rt->name, "%s", config.name ? config.name : "weft");
     rt->idle.workers = rt->workers;
     wefti_slab_init(&rt->slab, rt);
+    wefti_stack_pool_init(&rt->stacks);
     rt->lifo_stealing = rt->workers > 1 && wefti_fence_heavy_init() == 0;
     uint32_t allocated = rt->workers;
     rt->worker = wefti_alloc(allocated * sizeof *rt->worker);

@@ -67,6 +67,8 @@ void wefti_worker_look(struct wefti_worker *w) {
         wefti_watch_run(w);
     /* As often as the average poll allows, to be late by less than a tick. */
     w->look_left = w->timers.count || w->watch ? w->global_interval / LATE_FACTOR + 1 : 0;
+    if (w->rt->sim && w->look_left)
+        w->look_left = 1; /* nothing in a simulation may hang on how long a poll took */
 }
 
 int64_t wefti_timers_next(struct wefti_worker *w) {

@@ -183,13 +183,13 @@ static __attribute__((noinline)) void take_inbox(struct wefti_worker *w) {
 }
 
 /* Our own fibers and the scheduler's tasks in turn, as long as there are both; while there are only fibers, the scheduler is asked
- * now and then. */
+ * now and then, and always at the last poll of a tick. */
 struct weft_task *wefti_worker_pick(struct wefti_worker *w) {
     if (WEFTI_UNLIKELY(!wefti_mpsc_is_empty(&w->inbox)))
         take_inbox(w);
     if (!w->pinned.count)
         return w->sched->next(w);
-    if (w->pinned_left) {
+    if (w->pinned_left && w->tick_left != 1) {
         w->pinned_left--;
     } else {
         struct weft_task *task = w->sched->next(w);

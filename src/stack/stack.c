@@ -31,6 +31,7 @@ struct wefti_stack_chunk {
 };
 
 static void announce(struct wefti_stack *stack) {
+    (void)stack;
 #if defined(WEFTI_STACK_TSAN)
     stack->announced = __tsan_create_fiber(0);
 #elif !defined(WEFTI_STACK_ASAN)
@@ -39,12 +40,15 @@ static void announce(struct wefti_stack *stack) {
 }
 
 static void renounce(struct wefti_stack *stack) {
+    (void)stack;
 #if defined(WEFTI_STACK_TSAN)
     __tsan_destroy_fiber(stack->announced);
 #elif !defined(WEFTI_STACK_ASAN)
     VALGRIND_STACK_DEREGISTER((unsigned)(uintptr_t)stack->announced);
 #endif
 }
+
+void wefti_stack_pool_init(struct wefti_stack_pool *pool) { pool->modes = wefti_ctx_modes(); }
 
 void wefti_stack_pool_fini(struct wefti_stack_pool *pool) {
     struct wefti_stack_chunk *chunk = pool->chunks, *next;
@@ -74,23 +78,22 @@ static struct wefti_stack_chunk *new_chunk(uint32_t log2) {
     return chunk;
 }
 
-/* Under the lock: a stack never used before.  The newest chunk of a class is the one with room. */
+/* Under the lock: a stack never used before.  Only the newest chunk of a class has room. */
 static struct wefti_stack *carve(struct wefti_stack_pool *pool, uint32_t log2) {
-    struct wefti_stack_chunk *chunk = pool->chunks;
-    while (chunk && (chunk->log2 != log2 || chunk->carved == chunk->capacity))
-        chunk = chunk->log2 == log2 ? NULL : chunk->next;
-    if (!chunk) {
+    struct wefti_stack_chunk **newest = &pool->newest[log2 - WEFTI_STACK_MIN_LOG], *chunk = *newest;
+    if (!chunk || chunk->carved == chunk->capacity) {
         if (!(chunk = new_chunk(log2)))
             return NULL;
         chunk->next = pool->chunks;
-        pool->chunks = chunk;
+        pool->chunks = *newest = chunk;
     }
     char *low = chunk->memory + ((size_t)chunk->carved << log2);
     size_t guard = wefti_stack_guard(low);
     if (!guard)
         return NULL;
     struct wefti_stack *stack = &chunk->stack[chunk->carved++];
-    *stack = (struct wefti_stack){.base = low + guard, .size = ((size_t)1 << log2) - guard, .log2 = log2};
+    *stack =
+        (struct wefti_stack){.base = low + guard, .size = ((size_t)1 << log2) - guard, .log2 = log2, .blank = true};
     announce(stack);
     return stack;
 }
@@ -99,7 +102,6 @@ struct wefti_stack *wefti_stack_pool_take(struct wefti_stack_pool *pool, uint32_
     uint32_t class = log2 - WEFTI_STACK_MIN_LOG;
     wefti_lock_take(&pool->lock);
     struct wefti_stack *stack = pool->free[class];
-    bool fresh = !stack;
     if (stack) {
         pool->free[class] = stack->next;
         pool->count[class]--;
@@ -108,11 +110,31 @@ struct wefti_stack *wefti_stack_pool_take(struct wefti_stack_pool *pool, uint32_
     }
     wefti_lock_give(&pool->lock);
     /* A free stack was left by whoever ran on it last, and goes on from there, unless its pages are gone. */
-    if (stack && (fresh || stack->dropped)) {
-        wefti_ctx_init(&stack->ctx, stack->base, stack->size, entry);
-        stack->dropped = false;
+    if (stack && stack->blank) {
+        wefti_ctx_init(&stack->ctx, stack->base, stack->size, entry, pool->modes);
+        stack->blank = false;
     }
     return stack;
+}
+
+/* Under the lock. */
+static void put(struct wefti_stack_pool *pool, struct wefti_stack *stack) {
+    uint32_t class = stack->log2 - WEFTI_STACK_MIN_LOG;
+    stack->next = pool->free[class];
+    pool->free[class] = stack;
+    pool->count[class]++;
+    store_relaxed(&pool->refused, false); /* a hint */
+}
+
+bool wefti_stack_pool_refuses(struct wefti_stack_pool *pool, uint32_t log2) {
+    if (WEFTI_LIKELY(!load_relaxed(&pool->refused))) /* a hint */
+        return false;
+    wefti_lock_take(&pool->lock);
+    struct wefti_stack *stack = pool->free[log2 - WEFTI_STACK_MIN_LOG];
+    if (!stack && (stack = carve(pool, log2)))
+        put(pool, stack);
+    wefti_lock_give(&pool->lock);
+    return !stack;
 }
 
 void wefti_stack_pool_give(struct wefti_stack_pool *pool, struct wefti_stack *stack) {
@@ -121,14 +143,12 @@ void wefti_stack_pool_give(struct wefti_stack_pool *pool, struct wefti_stack *st
     bool warm = pool->count[class] < WARM_MAX >> (stack->log2 > WEFTI_STACK_DEFAULT_LOG ? 6 : 0);
     wefti_lock_give(&pool->lock);
     if (!warm) {
+        wefti_memory_live(stack->base, stack->size); /* the frames of whoever ran on it are gone with the pages */
         wefti_pages_drop(stack->base, stack->size);
-        stack->dropped = true;
+        stack->blank = true;
     }
     wefti_lock_take(&pool->lock);
-    stack->next = pool->free[class];
-    pool->free[class] = stack;
-    pool->count[class]++;
-    store_relaxed(&pool->refused, false); /* a hint */
+    put(pool, stack);
     wefti_lock_give(&pool->lock);
 }
 

@@ -39,7 +39,7 @@ struct wefti_stack {
     char *base;               /* the lowest usable byte */
     size_t size;
     uint32_t log2;      /* class: size and guard are 2^log2 */
-    bool dropped;       /* its pages were given back to the system */
+    bool blank;         /* never run on, or its pages were given back to the system */
     void *announced;    /* TSan's name for it; ASan's fake stack while it is left; valgrind's number */
 };
 
@@ -54,8 +54,10 @@ struct wefti_stack_pool {
     struct wefti_lock lock;
     struct wefti_stack *free[WEFTI_STACK_CLASSES];
     uint32_t count[WEFTI_STACK_CLASSES];
-    struct wefti_stack_chunk *chunks;
-    _Atomic bool refused; /* the system has given no more, and nothing has come back since */
+    uint64_t modes; /* of floating point, with which a stack begins */
+    struct wefti_stack_chunk *chunks, *newest[WEFTI_STACK_CLASSES];
+    /* The system has given no more, and nothing has come back since.  A line of its own: every spawn looks. */
+    _Alignas(64) _Atomic bool refused;
 };
 
 /* The class of stacks of at least that many bytes; 0: too large. */
@@ -66,11 +68,16 @@ static inline uint32_t wefti_stack_log2(size_t size) {
     return log2 <= WEFTI_STACK_MAX_LOG ? log2 : 0;
 }
 
+/* In zeroed memory.  Stacks begin with the caller's floating-point modes, whoever they are made by. */
+void wefti_stack_pool_init(struct wefti_stack_pool *pool);
 /* All stacks must be free. */
 void wefti_stack_pool_fini(struct wefti_stack_pool *pool);
 
 /* A stack of 2^log2 bytes on which nothing runs, ready to be switched to: it then calls entry(pass).  NULL: the system refuses. */
 struct wefti_stack *wefti_stack_pool_take(struct wefti_stack_pool *pool, uint32_t log2, void (*entry)(void *pass));
+/* Is there no sense in asking for one?  Tries, if the last one who asked was refused; so it is false again as soon as the system
+ * has memory. */
+bool wefti_stack_pool_refuses(struct wefti_stack_pool *pool, uint32_t log2);
 void wefti_stack_pool_give(struct wefti_stack_pool *pool, struct wefti_stack *stack);
 
 /* Describe the calling thread's own stack, so that it can be left and returned to. */

@@ -95,7 +95,7 @@ static void side_make_on(struct side *side, void *base, size_t size, void (*entr
 #ifdef WITH_TSAN
     side->fiber = __tsan_create_fiber(0);
 #endif
-    wefti_ctx_init(&side->ctx, base, size, entry);
+    wefti_ctx_init(&side->ctx, base, size, entry, wefti_ctx_modes());
 }
 
 static void side_make(struct side *side, void (*entry)(void *)) {
@@ -563,7 +563,7 @@ TEST(made_but_never_run, "J16") {
     for (int i = 0; i < 1000; i++) {
         size_t size = 512 + (unsigned)i % 17;
         memset(memory, 0xa5, sizeof memory);
-        wefti_ctx_init(&ctx, memory, size, echo_entry);
+        wefti_ctx_init(&ctx, memory, size, echo_entry, wefti_ctx_modes());
         CHECK_GE((uintptr_t)ctx.sp, (uintptr_t)memory + size - 256); /* only the top is written */
         for (unsigned char *at = memory; at < (unsigned char *)ctx.sp; at++)
             REQUIRE_EQ(*at, 0xa5);
@@ -604,7 +604,7 @@ TEST(stack_of_1k, "J15 J16") {
     size_t unused = 0;
     memset(memory, 0xa5, sizeof memory);
     regs_random(&away_regs, &random);
-    wefti_ctx_init(&away.ctx, memory[1], sizeof memory[1], tiny_entry);
+    wefti_ctx_init(&away.ctx, memory[1], sizeof memory[1], tiny_entry, wefti_ctx_modes());
     for (uintptr_t i = 0; i < 1000; i++) {
         struct regs mine;
         regs_random(&mine, &random);
@@ -1521,7 +1521,7 @@ TEST(overflow_hits_the_guard_page, "J16") {
     REQUIRE_EQ(mprotect(memory, page, PROT_NONE), 0);
     REQUIRE_EQ(sigaltstack(&(stack_t){.ss_sp = own, .ss_size = sizeof own}, NULL), 0);
     sigaction(SIGSEGV, &(struct sigaction){.sa_sigaction = on_overflow, .sa_flags = SA_SIGINFO | SA_ONSTACK}, NULL);
-    wefti_ctx_init(&away.ctx, memory + page, size - page, overflow_entry);
+    wefti_ctx_init(&away.ctx, memory + page, size - page, overflow_entry, wefti_ctx_modes());
     CHECK_EQ(wefti_ctx_switch(&home.ctx, &away.ctx, NUMBER(9)), 9);
     CHECK(within(overflow_at, memory, page));
     munmap(memory, size);
