@@ -71,7 +71,7 @@ WEFT_API void weft_fiber_result(void *value);
 WEFT_API int weft_yield(void);
 
 /* Wait.  Never early; at most a millisecond and the load late.  In a fiber others run meanwhile; a plain thread sleeps.
- * Returns 0; -ECANCELED; -EINVAL (in a poll task: it would stop its worker; see weft_timer). */
+ * Returns 0; -ECANCELED; -EINVAL (in a poll task: it would stop its worker; see weft_sleep_poll). */
 WEFT_API int weft_sleep(int64_t ns);
 WEFT_API int weft_sleep_until(weft_deadline until);
 

@@ -10,5 +10,6 @@
 #include <weft/runtime.h>
 #include <weft/stats.h>
 #include <weft/task.h>
+#include <weft/time.h>
 
 #endif

@@ -14,7 +14,8 @@ static bool poll_some(struct wefti_worker *w, unsigned max_polls, int *polls) {
             wefti_worker_found(w); /* we go away without having looked everywhere */
             return false;
         }
-        if (wefti_worker_turn(w) || (w->timers.count && wefti_timers_run(w, wefti_now(w->rt))) || wefti_watch_run(w))
+        if (wefti_worker_turn(w) || (wefti_timers_any(w) && wefti_timers_run(w, wefti_now(w->rt))) ||
+            wefti_watch_run(w))
             continue;
         if (load_relaxed(&w->rt->phase) == WEFTI_STOPPED || wefti_worker_announce(w)) /* a look; nothing more comes */
             return true;

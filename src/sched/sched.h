@@ -112,12 +112,14 @@ struct wefti_worker {
     struct wefti_wheel timers;   /* under timers_lock, if there are other workers */
     struct wefti_watch *watch;   /* NULL: no descriptors */
     uint32_t look_left;          /* polls until the clock and the descriptors are looked at; 0: there are none */
+    uint32_t timers_helped;      /* whose overdue timers we have looked at last */
 
     /* Shared. */
     _Alignas(64) struct wefti_counters counters;
     _Alignas(64) struct wefti_park park;
     _Atomic uint32_t claimed; /* idle.h, S5 */
     struct wefti_lock timers_lock;
+    _Atomic int64_t timers_next; /* timers.c */
     struct wefti_mpsc inbox; /* fibers of ours that others have woken */
     struct wefti_lifo lifo;
     struct wefti_ring ring;
@@ -319,10 +321,17 @@ void wefti_alarm_set(struct wefti_worker *w, struct wefti_alarm *alarm, struct w
 void wefti_alarm_clear(struct wefti_alarm *alarm);
 /* The timers and descriptors of a worker that is busy, now and then. */
 void wefti_worker_look(struct wefti_worker *w);
-/* Ring what is due.  True: something was. */
-bool wefti_timers_run(struct wefti_worker *w, int64_t now);
-/* When the next one is due at the earliest; INT64_MAX: none. */
+/* Ring what is due in the wheel of `owner`; by any worker of its runtime.  True: something was. */
+bool wefti_timers_run(struct wefti_worker *owner, int64_t now);
+/* Has it timers at all?  Others may take some out meanwhile. */
+static inline bool wefti_timers_any(const struct wefti_worker *w) { return load_relaxed(&w->timers.count) != 0; }
+/* When the next one is due at the earliest, after run; INT64_MAX: none. */
 int64_t wefti_timers_next(struct wefti_worker *w);
+/* Has another worker, perhaps stuck in a long poll, left timers overdue?  help rings them (true: there were some), help_one those of one
+ * other worker, each time the next.  A fiber still waits for its own worker; a poll task goes on here. */
+bool wefti_timers_overdue(struct wefti_worker *w, int64_t now);
+bool wefti_timers_help(struct wefti_worker *w, int64_t now);
+void wefti_timers_help_one(struct wefti_worker *w, int64_t now);
 /* The runtime's clock: the system's, or the simulator's. */
 int64_t wefti_now(const struct weft_runtime *rt);
 

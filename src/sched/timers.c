@@ -1,12 +1,23 @@
 /* timers.c - the timers of each worker, and who they wake.
  *
- * A timer belongs to the worker on which it was set.  That worker looks at its wheel while it runs, and sleeps no longer than until
- * the next one.  Others touch the wheel only to take a timer out, so its lock is nearly always free; a runtime with one worker
- * does without.
+ * What.   A timer belongs to the worker on which it was set.  That worker looks at its wheel while it runs, and sleeps no longer than
+ *         until the next one.  Others touch the wheel to take a timer out, and to ring what a worker that is stuck in a long
+ *         poll has left overdue; so its lock is nearly always free.  A runtime with one worker does without.
+ * Words.  wheel, alarm->timer: under the lock.  alarm->rang: set once, under the lock, the ringer's last touch.
+ *         timers_next: no timer in the wheel is due before; written under the lock, by others read as a hint.
+ * Race.   ringer: R1 lock, take the timer out          task: C1 woken for any reason; rang? then the alarm is its own
+ *                 R2 note the task, set rang                 C2 else lock, take the timer out if it is there, unlock
+ *                 R3 unlock, wake the task                   C3 the alarm's memory goes
+ * Claim.  After C1 or C2 nobody touches the alarm; a task whose time has come is woken after `rang` can be seen.
+ * Why.    R1 and C2 hold one lock: either C2 finds the timer, and no ringer will; or it comes after R2.  R3 uses the task that
+ *         R2 noted, which may have ended since: wefti_wake_loosely.
+ * Checked by.  test/model/timers.c
  */
 #include "sched/sched.h"
 
-#define LATE_FACTOR 4u /* looks at the clock a millisecond, while there are timers */
+#define LATE_FACTOR 4u           /* looks at the clock a millisecond, while there are timers */
+#define BATCH 32u                /* tasks that are woken for one turn of the lock */
+#define OVERDUE WEFTI_WHEEL_TICK /* so late a timer must be before others ring it */
 
 static void lock(struct wefti_worker *w) {
     if (w->rt->workers > 1)
@@ -25,6 +36,8 @@ void wefti_alarm_set(struct wefti_worker *w, struct wefti_alarm *alarm, struct w
     store_relaxed(&alarm->rang, false); /* before it is in the wheel */
     lock(w);
     wefti_wheel_add(&w->timers, &alarm->timer, until);
+    if (until < load_relaxed(&w->timers_next)) /* the lock orders it */
+        store_relaxed(&w->timers_next, until); /* a hint to others */
     unlock(w);
     if (!w->look_left)
         w->look_left = 1;
@@ -32,48 +45,74 @@ void wefti_alarm_set(struct wefti_worker *w, struct wefti_alarm *alarm, struct w
 
 void wefti_alarm_clear(struct wefti_alarm *alarm) {
     struct wefti_worker *w = alarm->worker;
-    if (load_acquire(&alarm->rang)) /* pairs with run: it is no longer in the wheel, and nobody touches it */
+    if (load_acquire(&alarm->rang)) /* C1, pairs with R2: it is no longer in the wheel, and nobody touches it */
         return;
-    lock(w);
+    lock(w); /* C2 */
     wefti_wheel_remove(&w->timers, &alarm->timer);
     unlock(w);
 }
 
-bool wefti_timers_run(struct wefti_worker *w, int64_t now) {
+bool wefti_timers_run(struct wefti_worker *owner, int64_t now) {
+    struct weft_task *task[BATCH];
+    uint32_t count;
     bool any = false;
-    for (;;) {
-        lock(w);
-        struct wefti_timer *timer = wefti_wheel_expire(&w->timers, now);
-        if (!timer) {
-            unlock(w);
-            break;
+    do {
+        count = 0;
+        lock(owner);
+        for (struct wefti_timer *timer; count < BATCH && (timer = wefti_wheel_expire(&owner->timers, now));) { /* R1 */
+            struct wefti_alarm *alarm = (struct wefti_alarm *)(void *)timer; /* timer is its first field */
+            task[count++] = alarm->task;
+            store_release(&alarm->rang, true); /* R2, pairs with C1 */
         }
-        struct wefti_alarm *alarm = (struct wefti_alarm *)(void *)timer; /* timer is its first field */
-        struct weft_task *task = alarm->task;
-        /* The task lives until it has cleared its alarm, which it cannot before `rang` or without the lock; after that it may be
-         * gone, and the wake may meet nobody, or another in its place: wefti_wake_loosely. */
-        store_release(&alarm->rang, true);
-        unlock(w);
-        wefti_wake_loosely(task);
-        any = true;
-    }
+        if (count < BATCH)
+            store_relaxed(&owner->timers_next, wefti_wheel_next(&owner->timers)); /* a hint to others */
+        unlock(owner);
+        for (uint32_t i = 0; i < count; i++)
+            wefti_wake_loosely(task[i]); /* R3: wake */
+        any = any || count;
+    } while (count == BATCH);
     return any;
 }
 
 void wefti_worker_look(struct wefti_worker *w) {
-    if (w->timers.count)
+    if (wefti_timers_any(w))
         wefti_timers_run(w, wefti_now(w->rt));
     if (w->watch)
         wefti_watch_run(w);
     /* As often as the average poll allows, to be late by less than a tick. */
-    w->look_left = w->timers.count || w->watch ? w->global_interval / LATE_FACTOR + 1 : 0;
+    w->look_left = wefti_timers_any(w) || w->watch ? w->global_interval / LATE_FACTOR + 1 : 0;
     if (w->rt->sim && w->look_left)
         w->look_left = 1; /* nothing in a simulation may hang on how long a poll took */
 }
 
 int64_t wefti_timers_next(struct wefti_worker *w) {
-    lock(w);
-    int64_t next = wefti_wheel_next(&w->timers);
-    unlock(w);
-    return next;
+    return wefti_timers_any(w) ? load_relaxed(&w->timers_next) : INT64_MAX; /* only we make it earlier */
+}
+
+static bool is_overdue(struct wefti_worker *other, int64_t now) {
+    return load_relaxed(&other->timers_next) <= now - OVERDUE; /* a hint; run looks under the lock */
+}
+
+bool wefti_timers_overdue(struct wefti_worker *w, int64_t now) {
+    struct wefti_worker *other;
+    for (struct wefti_others o = wefti_others_from(w, 0); (other = wefti_others_next(&o));)
+        if (is_overdue(other, now))
+            return true;
+    return false;
+}
+
+bool wefti_timers_help(struct wefti_worker *w, int64_t now) {
+    struct wefti_worker *other;
+    bool any = false;
+    for (struct wefti_others o = wefti_others_from(w, 0); (other = wefti_others_next(&o));)
+        if (is_overdue(other, now))
+            any = wefti_timers_run(other, now) || any;
+    return any;
+}
+
+void wefti_timers_help_one(struct wefti_worker *w, int64_t now) {
+    w->timers_helped = w->timers_helped + 1 < w->rt->workers ? w->timers_helped + 1 : 0;
+    struct wefti_worker *other = &w->rt->worker[w->timers_helped];
+    if (other != w && is_overdue(other, now))
+        wefti_timers_run(other, now);
 }

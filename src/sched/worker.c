@@ -75,7 +75,10 @@ void wefti_worker_spend(struct wefti_worker *w) {
     if (WEFTI_UNLIKELY(--w->tick_left == 0)) {
         w->tick_left = WEFTI_TICK_POLLS;
         wefti_count(&w->counters.ticks, 1);
-        measure(w, wefti_clock());
+        int64_t now = wefti_clock();
+        measure(w, now);
+        if (w->shared)
+            wefti_timers_help_one(w, now);
     }
 }
 
@@ -253,8 +256,8 @@ void wefti_worker_return(struct wefti_worker *w) {
     w->parking = false;
 }
 
-/* The watch.  Correctness never needs a time-out; two things are only sped up by one: a task that a worker kept to itself
- * before it got stuck in a long poll, and work that did not pay for a wake when it was queued.  So of all sleepers one looks now
+/* The watch.  Correctness never needs a time-out; three things are only sped up by one: a task that a worker kept to itself
+ * before it got stuck in a long poll, its timers, and work that did not pay for a wake when it was queued.  So of all sleepers one looks now
  * and then: the one with the highest index, which is the last to be claimed (idle.h, S4).  The others sleep without limit: an
  * idle runtime costs one wake every 10 ms, however many workers it has.  A watcher that leaves by itself and finds something
  * to do owes the others a successor. */
@@ -279,9 +282,10 @@ static void sleep_watching(struct wefti_worker *w, int64_t now, int64_t until) {
             load_relaxed(&rt->phase) == WEFTI_STOPPED) /* the token orders it */
             return;
         bool others_run = wefti_idle_parked(&rt->idle) < rt->workers;
-        if (others_run && (w->sched->has_work(w) || wefti_jobs_public(w) || (w->sched->stuck && w->sched->stuck(w))))
-            return;
         now = wefti_clock();
+        if (others_run && (w->sched->has_work(w) || wefti_jobs_public(w) || (w->sched->stuck && w->sched->stuck(w)) ||
+                           wefti_timers_overdue(w, now)))
+            return;
     }
 }
 
@@ -289,12 +293,14 @@ void wefti_worker_sleep(struct wefti_worker *w, int64_t until) {
     struct weft_runtime *rt = w->rt;
     int64_t now = wefti_clock();
     measure(w, now);
-    if (w->timers.count) {
+    if (wefti_timers_any(w)) {
         if (wefti_timers_run(w, wefti_now(rt)))
             return;
         int64_t next = wefti_timers_next(w);
         until = next < until ? next : until;
     }
+    if (wefti_timers_help(w, now))
+        return;
     if (wefti_worker_announce(w)) {
         wefti_stop_check(rt);
         if (!rt->sim || !wefti_sim_idle(w, until))

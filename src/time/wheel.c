@@ -30,15 +30,22 @@ static void put(struct wefti_wheel *wheel, struct wefti_timer *timer) {
         uint64_t most = WEFTI_WHEEL_SLOTS - 1;
         index = (digit(wheel->tick, level) + (uint32_t)(ahead < most ? ahead : most)) % WEFTI_WHEEL_SLOTS;
     }
+    uint64_t bit = UINT64_C(1) << index;
+    if (!(wheel->filled[level] & bit) || timer->tick < wheel->earliest[level][index])
+        wheel->earliest[level][index] = timer->tick;
+    wheel->filled[level] |= bit;
     push(&wheel->slot[level][index], timer);
-    wheel->filled[level] |= UINT64_C(1) << index;
+}
+
+static void count(struct wefti_wheel *wheel, int change) {
+    store_relaxed(&wheel->count, load_relaxed(&wheel->count) + (uint64_t)change); /* under the lock; a hint to others */
 }
 
 void wefti_wheel_add(struct wefti_wheel *wheel, struct wefti_timer *timer, int64_t deadline) {
     /* Rounded up: never early. */
     timer->tick = deadline <= 0 ? 0 : ((uint64_t)deadline + WEFTI_WHEEL_TICK - 1) / WEFTI_WHEEL_TICK;
     put(wheel, timer);
-    wheel->count++;
+    count(wheel, 1);
 }
 
 static void unlink_timer(struct wefti_timer *timer) {
@@ -53,7 +60,7 @@ void wefti_wheel_remove(struct wefti_wheel *wheel, struct wefti_timer *timer) {
         return;
     struct wefti_timer **head = timer->at;
     unlink_timer(timer);
-    wheel->count--;
+    count(wheel, -1);
     /* The head of a slot, now empty: say so. */
     struct wefti_timer **first = &wheel->slot[0][0], **end = first + WEFTI_WHEEL_LEVELS * WEFTI_WHEEL_SLOTS;
     if (!*head && head >= first && head < end) {
@@ -62,23 +69,23 @@ void wefti_wheel_remove(struct wefti_wheel *wheel, struct wefti_timer *timer) {
     }
 }
 
-/* The next tick at which a slot is to be emptied, and its level; UINT64_MAX: none.  Slots lie ahead of the wheel, in turn. */
+/* How many slots ahead of the wheel's own the first one of a level is that is not empty. */
+static uint32_t first_ahead(const struct wefti_wheel *wheel, uint32_t level) {
+    uint32_t from = digit(wheel->tick, level);
+    uint64_t filled = wheel->filled[level];
+    return (uint32_t)__builtin_ctzll(filled >> from | (from ? filled << (64 - from) : 0)); /* bit 0: the wheel's own */
+}
+
+/* The next tick at which a slot is to be emptied, and its level; UINT64_MAX: none.  Slots lie ahead of the wheel, in turn: above
+ * level 0 the wheel's own slot is empty, unless the wheel has just come to its first tick and it is to be emptied now. */
 static uint64_t next_slot(const struct wefti_wheel *wheel, uint32_t *level) {
     uint64_t best = UINT64_MAX;
     for (uint32_t l = 0; l < WEFTI_WHEEL_LEVELS; l++) {
         if (!wheel->filled[l])
             continue;
-        uint32_t from = digit(wheel->tick, l);
-        /* Rotated so that bit 0 is the wheel's own slot. */
-        uint64_t ahead = wheel->filled[l] >> from | (from ? wheel->filled[l] << (64 - from) : 0);
-        uint64_t steps = (uint64_t)__builtin_ctzll(ahead);
-        /* Above level 0 the wheel's own slot was emptied when the wheel came to it: what is there now is a turn away. */
-        uint64_t unit = UINT64_C(1) << (DIGIT * l), start = wheel->tick & ~(unit - 1);
-        if (steps == 0 && start < wheel->tick)
-            steps = (ahead & (ahead - 1)) ? (uint64_t)__builtin_ctzll(ahead & (ahead - 1)) : WEFTI_WHEEL_SLOTS;
-        uint64_t tick = start + steps * unit;
-        if (tick < best ||
-            (tick == best && l > *level)) { /* of two at one tick, the higher first: it fills the lower */
+        uint64_t unit = UINT64_C(1) << (DIGIT * l);
+        uint64_t tick = (wheel->tick & ~(unit - 1)) + first_ahead(wheel, l) * unit;
+        if (tick <= best) { /* of two at one tick the higher level first: it fills the lower */
             best = tick;
             *level = l;
         }
@@ -90,7 +97,7 @@ struct wefti_timer *wefti_wheel_expire(struct wefti_wheel *wheel, int64_t now) {
     uint64_t now_tick = now <= 0 ? 0 : (uint64_t)now / WEFTI_WHEEL_TICK;
     while (!wheel->due) {
         uint32_t level = 0;
-        uint64_t tick = wheel->count ? next_slot(wheel, &level) : UINT64_MAX;
+        uint64_t tick = next_slot(wheel, &level);
         if (tick > now_tick) {
             if (wheel->tick <= now_tick)
                 wheel->tick = now_tick + 1 <= tick ? now_tick + 1 : tick;
@@ -101,8 +108,12 @@ struct wefti_timer *wefti_wheel_expire(struct wefti_wheel *wheel, int64_t now) {
         wheel->slot[level][index] = NULL;
         wheel->filled[level] &= ~(UINT64_C(1) << index);
         wheel->tick = tick;
-        if (level == 0)
-            wheel->tick++; /* all of this slot are due */
+        if (level == 0) { /* all of this slot are due */
+            wheel->tick++;
+            wheel->due = list;
+            list->at = &wheel->due;
+            break;
+        }
         for (; list; list = next) {
             next = list->next;
             put(wheel, list);
@@ -110,14 +121,24 @@ struct wefti_timer *wefti_wheel_expire(struct wefti_wheel *wheel, int64_t now) {
     }
     struct wefti_timer *timer = wheel->due;
     unlink_timer(timer);
-    wheel->count--;
+    count(wheel, -1);
     return timer;
 }
 
 int64_t wefti_wheel_next(const struct wefti_wheel *wheel) {
     if (wheel->due)
         return 0;
-    uint32_t level = 0;
-    uint64_t tick = wheel->count ? next_slot(wheel, &level) : UINT64_MAX;
-    return tick >= (uint64_t)INT64_MAX / WEFTI_WHEEL_TICK ? INT64_MAX : (int64_t)tick * WEFTI_WHEEL_TICK;
+    uint64_t best = UINT64_MAX;
+    for (uint32_t l = 0; l < WEFTI_WHEEL_LEVELS - 1; l++) {
+        if (wheel->filled[l]) { /* of a level, the slot that is emptied first */
+            uint64_t tick = wheel->earliest[l][(digit(wheel->tick, l) + first_ahead(wheel, l)) % WEFTI_WHEEL_SLOTS];
+            best = tick < best ? tick : best;
+        }
+    }
+    const uint64_t *last = wheel->earliest[WEFTI_WHEEL_LEVELS - 1]; /* any slot may have timers of later turns */
+    for (uint64_t left = wheel->filled[WEFTI_WHEEL_LEVELS - 1]; left; left &= left - 1) {
+        uint64_t tick = last[__builtin_ctzll(left)];
+        best = tick < best ? tick : best;
+    }
+    return best >= (uint64_t)INT64_MAX / WEFTI_WHEEL_TICK ? INT64_MAX : (int64_t)best * WEFTI_WHEEL_TICK;
 }

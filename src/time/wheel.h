@@ -3,7 +3,9 @@
  * What.   Level 0 has a slot a tick, level l a slot for 64^l ticks.  A timer lies at the level of the highest 6-bit digit in which
  *         its tick differs from the wheel's; when the wheel gets to that slot, its timers move down.  Beyond 64^5 ticks
  *         (12 days) they wait in the last slot of level 4 and are put in again.
- * Claim.  A timer comes out at the first `expire` whose time is not before its deadline, never earlier.
+ * Next.   Each slot remembers the earliest tick that was put into it since it was last empty: a sleeper wakes for a timer, or for one that
+ *         was taken out since, but not for the moves between levels, which are made when somebody looks anyway.
+ * Claim.  A timer comes out at the first `expire` whose time is not before its tick, never earlier.
  * Who.    Whoever holds the wheel's lock (sched/timers.c), or the one worker of a runtime that has one.
  * Checked by.  test/unit/time_wheel.c
  */
@@ -13,6 +15,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/atomic.h"
 
 #define WEFTI_WHEEL_LEVELS 5u
 #define WEFTI_WHEEL_SLOTS 64u
@@ -25,9 +29,11 @@ struct wefti_timer {
 
 struct wefti_wheel {
     uint64_t tick; /* everything before it has come out */
-    uint64_t count;
+    _Atomic uint64_t count; /* written under the lock; who looks without it gets a hint */
     uint64_t filled[WEFTI_WHEEL_LEVELS]; /* bit i: slot i is not empty */
     struct wefti_timer *slot[WEFTI_WHEEL_LEVELS][WEFTI_WHEEL_SLOTS];
+    uint64_t earliest[WEFTI_WHEEL_LEVELS]
+                     [WEFTI_WHEEL_SLOTS]; /* of a slot that is not empty: no timer in it is before */
     struct wefti_timer *due; /* of ticks that the wheel has passed */
 };
 

@@ -34,6 +34,7 @@ static inline struct weft_runtime *rig_begin(const struct wefti_sched *sched, ui
         w->average = WEFTI_AVERAGE_START;
         w->global_interval = w->global_left = (uint32_t)(WEFTI_GLOBAL_TARGET / WEFTI_AVERAGE_START);
         w->watched_polls = UINT64_MAX;
+        store_relaxed(&w->timers_next, INT64_MAX);
         wefti_random_init(&w->random, i);
     }
     return rt;

@@ -1,0 +1,67 @@
+/* time.c - sleeping in a poll, and intervals. */
+#include <limits.h>
+#include <weft/time.h>
+
+#include "fiber/wait.h"
+
+/* -- Sleeping in a poll ------------------------------------------------------------------------------------- */
+
+/* An alarm lies where the waiter of other waits lies. */
+static struct wefti_alarm *alarm_of(struct wefti_poll_wait *poll) {
+    _Static_assert(sizeof(struct wefti_alarm) <= sizeof poll->waiter, "room enough");
+    return (struct wefti_alarm *)(void *)&poll->waiter;
+}
+
+static void end_sleep(struct wefti_poll_wait *poll) {
+    wefti_alarm_clear(alarm_of(poll));
+    poll->end = NULL;
+}
+
+int weft_sleep_poll(weft_task *self, weft_wait *wait, weft_deadline until) {
+    struct wefti_worker *w = wefti_worker_here();
+    struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
+    if (!w || w->current != self || !self || wefti_task_is_fiber(self))
+        return -EINVAL;
+    if (poll->end) { /* asked before */
+        if (!load_acquire(&alarm_of(poll)->rang)) /* pairs with timers.c, R2 */
+            return -EAGAIN;
+        poll->end = NULL;
+        return 0;
+    }
+    if (until == WEFT_NEVER)
+        return -EAGAIN;
+    if (until <= wefti_now(w->rt))
+        return 0;
+    poll->end = end_sleep;
+    wefti_alarm_set(w, alarm_of(poll), self, until);
+    return -EAGAIN;
+}
+
+/* -- Intervals -------------------------------------------------------------------------------------------------- */
+
+void weft_interval_init_at(weft_interval *interval, weft_deadline first, int64_t period) {
+    *interval = (weft_interval){period > 0 ? period : 1, first > 0 ? first : 0};
+}
+
+void weft_interval_init(weft_interval *interval, int64_t period) {
+    weft_interval_init_at(interval, weft_after(period > 0 ? period : 1), period);
+}
+
+/* It is interval->next or later: how many points have passed? */
+static int step(weft_interval *interval, int64_t now) {
+    int64_t passed =
+        now > interval->next ? (now - interval->next) / interval->period : 0; /* beside the one we waited for */
+    int64_t last = interval->next + passed * interval->period;
+    interval->next = last < INT64_MAX - interval->period ? last + interval->period : WEFT_NEVER;
+    return passed < INT_MAX ? (int)passed + 1 : INT_MAX;
+}
+
+int weft_interval_wait(weft_interval *interval) {
+    int error = weft_sleep_until(interval->next);
+    return error ? error : step(interval, weft_now());
+}
+
+int weft_interval_poll(weft_interval *interval, weft_task *self, weft_wait *wait) {
+    int error = weft_sleep_poll(self, wait, interval->next);
+    return error ? error : step(interval, weft_now());
+}
