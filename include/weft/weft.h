@@ -7,6 +7,7 @@
 #include <weft/fork.h>
 #include <weft/runtime.h>
 #include <weft/stats.h>
+#include <weft/sync.h>
 #include <weft/task.h>
 
 #endif
