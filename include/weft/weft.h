@@ -9,6 +9,7 @@
 #include <weft/net.h>
 #include <weft/runtime.h>
 #include <weft/stats.h>
+#include <weft/sync.h>
 #include <weft/task.h>
 #include <weft/time.h>
 

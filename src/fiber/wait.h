@@ -102,6 +102,15 @@ static inline void wefti_waiters_append(struct wefti_waiters *list, struct wefti
     waiter->linked = true;
 }
 
+/* At the front: for one who was there before. */
+static inline void wefti_waiters_prepend(struct wefti_waiters *list, struct wefti_waiter *waiter) {
+    waiter->prev = NULL;
+    waiter->next = list->first;
+    *(list->first ? &list->first->prev : &list->last) = waiter;
+    list->first = waiter;
+    waiter->linked = true;
+}
+
 /* True: it was there. */
 static inline bool wefti_waiters_remove(struct wefti_waiters *list, struct wefti_waiter *waiter) {
     if (!waiter->linked)

@@ -25,6 +25,8 @@ void wefti_thread_join(struct wefti_thread *thread);
 void wefti_thread_yield(void);
 /* One turn of a spin loop: the loop reads something that another thread will write. */
 void wefti_relax(void);
+/* A number that no other living thread has: not 0, a multiple of 8. */
+uintptr_t wefti_thread_id(void);
 /* The address that this thread's stack must not grow below, with room to spare for whoever asks. */
 uintptr_t wefti_stack_limit(void);
 /* The calling thread's stack: its lowest address into *base, its size as result.  0 when it cannot be told. */

@@ -1,0 +1,105 @@
+/* event.c - something that has happened or not.
+ *
+ * Words.  SET, and WEFTI_WAITERS (sync.h).  Both together only while a set serves those who wait.
+ * Turns.  A set serves those who came before it, and not those who came after a clear that followed.
+ * Checked by.  test/model/sync_event.c
+ */
+#include "sync/sync.h"
+
+#define SET UINT64_C(2)
+
+static struct wefti_sync *sync_of(const weft_event *event) { return wefti_sync_of(&event->room); }
+
+static bool is_set(struct wefti_sync *s) { return load_acquire(&s->word) & SET; } /* pairs with set */
+
+/* Under the lock.  0: it is set; -EAGAIN: into the list; -EINVAL. */
+static int enter(struct wefti_sync *s) {
+    uint64_t found = load_acquire(&s->word); /* pairs with set */
+    if (WEFTI_UNLIKELY(wefti_sync_is_dead(s)))
+        return -EINVAL;
+    while (!(found & (SET | WEFTI_WAITERS)) &&
+           !cas_acquire(&s->word, &found, found | WEFTI_WAITERS)) /* pairs with set */
+        ;
+    return found & SET ? 0 : -EAGAIN;
+}
+
+int weft_event_wait(weft_event *event, weft_deadline until) {
+    struct wefti_sync *s = sync_of(event);
+    struct wefti_waiter waiter;
+    if (is_set(s))
+        return 0;
+    int error = until > 0 ? wefti_waiter_init(&waiter) : 0;
+    if (error)
+        return error;
+    wefti_lock_take(&s->lock);
+    error = until > 0 ? enter(s) : wefti_sync_is_dead(s) ? -EINVAL : -ETIMEDOUT;
+    if (error == -EAGAIN) {
+        wefti_sync_in_turn(&waiter, event->turn);
+        wefti_waiters_append(&s->waiters, &waiter);
+        error = wefti_sync_wait(s, &waiter, until, "an event");
+        if (!error)
+            return 0;
+    }
+    wefti_lock_give(&s->lock);
+    return error;
+}
+
+int weft_event_set(weft_event *event) {
+    struct wefti_sync *s = sync_of(event);
+    uint64_t found = load_relaxed(&s->word); /* only compared */
+    while (!(found & WEFTI_WAITERS))
+        if (cas_release(&s->word, &found, SET)) /* also when it is set: a clear may come; pairs with is_set, clear */
+            return 0;
+    wefti_lock_take(&s->lock);
+    if (wefti_sync_is_dead(s)) {
+        wefti_lock_give(&s->lock);
+        return -EINVAL;
+    }
+    or_release(&s->word, SET); /* pairs with is_set, clear */
+    wefti_sync_serve_turn(s, event->turn++);
+    return 0;
+}
+
+int weft_event_clear(weft_event *event) {
+    struct wefti_sync *s = sync_of(event);
+    uint64_t found = load_relaxed(&s->word); /* only compared */
+    while (!(found & WEFTI_WAITERS))
+        if (cas_acquire(&s->word, &found, 0)) /* pairs with set */
+            return (found & SET) != 0;
+    wefti_lock_take(&s->lock);
+    int was = wefti_sync_is_dead(s) ? -EINVAL : (and_acquire(&s->word, ~SET) & SET) != 0; /* pairs with set */
+    wefti_lock_give(&s->lock);
+    return was;
+}
+
+bool weft_event_is_set(const weft_event *event) { return is_set(sync_of(event)); }
+
+/* -- Poll tasks ------------------------------------------------------------------------------------------ */
+
+int weft_event_wait_poll(weft_event *event, weft_task *self, weft_wait *wait) {
+    struct wefti_sync *s = sync_of(event);
+    struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
+    int error = wefti_poll_begin(poll, wefti_poll_leave, s);
+    if (error)
+        return error < 0 ? error : 0;
+    if (is_set(s))
+        return 0;
+    wefti_lock_take(&s->lock);
+    error = enter(s);
+    if (error == -EAGAIN) {
+        error = wefti_poll_wait(s, poll, self, wefti_poll_leave, s);
+        wefti_sync_in_turn(&poll->waiter, event->turn);
+    }
+    wefti_lock_give(&s->lock);
+    return error;
+}
+
+/* -- Beginning and end ----------------------------------------------------------------------------------- */
+
+void weft_event_init(weft_event *event) { *event = (weft_event)WEFT_EVENT_INIT; }
+
+int weft_event_destroy(weft_event *event) {
+    struct wefti_sync *s = sync_of(event);
+    wefti_sync_lock_alone(s);
+    return wefti_sync_end(s, load_relaxed(&s->word)); /* whatever it is */
+}

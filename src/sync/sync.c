@@ -1,0 +1,78 @@
+/* sync.c - what the synchronisation objects share (sync.h has the design). */
+#include "sync/sync.h"
+
+int wefti_sync_wait(struct wefti_sync *sync, struct wefti_waiter *waiter, int64_t until, const char *what) {
+    wefti_lock_give(&sync->lock);
+    int why = wefti_waiter_wait(waiter, until, what);
+    if (!why)
+        return 0;
+    wefti_lock_take(&sync->lock);
+    if (wefti_waiters_remove(&sync->waiters, waiter)) /* recheck */
+        return why;
+    wefti_lock_give(&sync->lock);
+    wefti_waiter_settle(waiter); /* served after all */
+    return 0;
+}
+
+void wefti_poll_leave(struct wefti_poll_wait *poll) {
+    struct wefti_sync *sync = poll->thing;
+    wefti_lock_take(&sync->lock);
+    wefti_waiters_remove(&sync->waiters, &poll->waiter);
+    wefti_lock_give(&sync->lock);
+    poll->end = NULL;
+}
+
+static void wake_all(struct wefti_wakes *wakes) {
+    for (uint32_t i = 0; i < wakes->count; i++)
+        wefti_waiter_wake(wakes->waker[i]);
+    wakes->count = 0;
+}
+
+void wefti_wakes_serve(struct wefti_wakes *wakes, struct wefti_sync *sync, struct wefti_waiter *waiter) {
+    wakes->waker[wakes->count++] = wefti_waiter_serve(waiter);
+    if (wakes->count < WEFTI_WAKES)
+        return;
+    sync->flags += WEFTI_SYNC_SERVER;
+    wefti_lock_give(&sync->lock);
+    wake_all(wakes);
+    wefti_lock_take(&sync->lock);
+    sync->flags -= WEFTI_SYNC_SERVER;
+}
+
+void wefti_wakes_end(struct wefti_wakes *wakes, struct wefti_sync *sync) {
+    wefti_lock_give(&sync->lock);
+    wake_all(wakes);
+}
+
+void wefti_sync_serve_turn(struct wefti_sync *sync, uint64_t turn) {
+    struct wefti_wakes wakes = {.count = 0};
+    for (struct wefti_waiter *first; (first = sync->waiters.first);) {
+        if ((intptr_t)((uintptr_t)turn - (uintptr_t)first->result) < 0) /* it came later; the number may wrap */
+            break;
+        wefti_waiters_remove(&sync->waiters, first);
+        wefti_wakes_serve(&wakes, sync, first);
+    }
+    if (!sync->waiters.first)
+        and_relaxed(&sync->word, ~WEFTI_WAITERS); /* only this bit: what the rest says has been published */
+    wefti_wakes_end(&wakes, sync);
+}
+
+void wefti_sync_lock_alone(struct wefti_sync *sync) {
+    wefti_lock_take(&sync->lock);
+    while (sync->flags >= WEFTI_SYNC_SERVER) { /* on another thread, and it does not wait */
+        wefti_lock_give(&sync->lock);
+        wefti_thread_yield();
+        wefti_lock_take(&sync->lock);
+    }
+}
+
+int wefti_sync_end(struct wefti_sync *sync, uint64_t expect) {
+    int error = wefti_sync_is_dead(sync) ? -EINVAL : 0;
+    /* Acquire: all that others did before they let go of it. */
+    if (!error && (sync->waiters.first || !cas_acquire(&sync->word, &expect, WEFTI_WAITERS)))
+        error = -EBUSY;
+    if (!error)
+        sync->flags |= WEFTI_SYNC_DEAD;
+    wefti_lock_give(&sync->lock);
+    return error;
+}
