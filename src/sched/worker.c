@@ -9,8 +9,10 @@
 
 void wefti_worker_finish(struct wefti_worker *w, struct weft_task *task, weft_result result) {
     task->status = result.status;
-    if (task->drop)
+    if (task->drop) {
+        w->current = NULL; /* no task runs: a drop function that waited would leave whichever is on its way out here */
         task->drop(wefti_task_state(task));
+    }
     task->value = result.value;
     uint64_t word = wefti_word_to_complete(&task->word);
     /* Release: who sees this end also sees the spawns before it (wefti_live). */
