@@ -5,6 +5,7 @@
 #include <weft/base.h>
 #include <weft/fiber.h>
 #include <weft/fork.h>
+#include <weft/nursery.h>
 #include <weft/runtime.h>
 #include <weft/stats.h>
 #include <weft/task.h>
