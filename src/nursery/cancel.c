@@ -49,8 +49,9 @@ static void carry_out(struct wefti_nursery *work) {
         for (struct wefti_fiber *fiber; (fiber = take_next(n));) {
             if (n->grace)
                 store_relaxed(&fiber->grace, limit); /* pairs with the word, which is next */
-            wefti_cancel_one(&fiber->task, (enum weft_reason)n->reason); /* K3 */
+            bool queue = wefti_word_cancel_for(&fiber->task.word, n->reason); /* K3 */
             add_owned(fiber, &work);
+            wefti_cancel_wake(&fiber->task, queue); /* K3: wake */
             wefti_task_unref(&fiber->task, 0);
         }
         wefti_lock_take(&n->lock);

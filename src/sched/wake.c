@@ -99,24 +99,25 @@ void weft_waker_wake_keep(weft_waker waker) { weft_waker_wake(weft_waker_clone(w
 
 /* -- Cancellation ---------------------------------------------------------------------------------------- */
 
-void wefti_cancel_one(struct weft_task *task, enum weft_reason why) {
-    if (wefti_word_cancel_for(&task->word, why))
+void wefti_cancel_wake(struct weft_task *task, bool queue) {
+    if (queue)
         wefti_submit(task, WEFTI_SUBMIT_WAKE);
     else if (wefti_task_is_fiber(task) &&
-             (load_relaxed(&task->word) & WEFTI_SHIELD_MASK)) /* ordered by the swap above */
+             (load_relaxed(&task->word) & WEFTI_SHIELD_MASK)) /* ordered by the swap before */
         wefti_wake_loosely(task); /* its shield may have a limit, which counts from now on */
 }
 
 void wefti_cancel(struct weft_task *task, enum weft_reason why) {
-    wefti_cancel_one(task, why);
-    if (!wefti_task_is_fiber(task))
-        return;
-    struct wefti_fiber *fiber = wefti_fiber_of(task);
-    wefti_lock_take(&fiber->lock);
-    void (*cancelled)(struct wefti_fiber *) = fiber->owned ? fiber->owned->cancelled : NULL;
-    wefti_lock_give(&fiber->lock);
-    if (cancelled)
-        cancelled(fiber);
+    bool queue = wefti_word_cancel_for(&task->word, why);
+    if (wefti_task_is_fiber(task)) {
+        struct wefti_fiber *fiber = wefti_fiber_of(task);
+        wefti_lock_take(&fiber->lock);
+        void (*cancelled)(struct wefti_fiber *) = fiber->owned ? fiber->owned->cancelled : NULL;
+        wefti_lock_give(&fiber->lock);
+        if (cancelled)
+            cancelled(fiber); /* before it goes on itself */
+    }
+    wefti_cancel_wake(task, queue);
 }
 
 void weft_task_cancel(weft_task *task) {
