@@ -80,6 +80,12 @@ WEFT_API int weft_sleep_until(weft_deadline until);
  * Returns 0; -ECANCELED; -EINVAL (in a poll task). */
 WEFT_API int weft_checkpoint(void);
 
+/* A shield with an end: as weft_shield, but from `until` on the fiber's waits return -ECANCELED all the same, if it has been
+ * cancelled.  For clean-up that must not take for ever.  Of several the earliest counts, until the last is removed; removed with
+ * weft_unshield.  `self` is the running fiber.
+ * Returns 0; -EOVERFLOW; -EINVAL (not a fiber). */
+WEFT_API int weft_shield_until(weft_task *self, weft_deadline until);
+
 /* True inside a fiber. */
 WEFT_API bool weft_in_fiber(void);
 

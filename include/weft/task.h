@@ -132,6 +132,17 @@ WEFT_API void weft_wait_end(weft_wait *wait);
 
 /* -- Cancellation ----------------------------------------------------------------------------------- */
 
+/* Why a task was asked to end.  The first reason stays. */
+typedef enum weft_reason {
+    WEFT_REASON_NONE = 0, /* it was not */
+    WEFT_REASON_EXPLICIT = 1, /* weft_task_cancel, weft_nursery_cancel */
+    WEFT_REASON_TIMEOUT = 2, /* its nursery's deadline passed */
+    WEFT_REASON_PARENT = 3, /* the task that owns its nursery was cancelled */
+    WEFT_REASON_FAILURE = 4, /* a sibling failed */
+    WEFT_REASON_SHUTDOWN = 5, /* the runtime is stopping */
+    WEFT_REASON_BUDGET = 6, /* it may not use more */
+} weft_reason;
+
 /* Ask a task to end.  It is never polled again (a poll that is running finishes first); its drop function
  * runs and its status is -ECANCELED.  While it is shielded the request waits.  Idempotent; harmless on a task
  * that has ended.  Call from anywhere with a handle, or with `self`. */
@@ -145,6 +156,10 @@ WEFT_API int weft_unshield(weft_task *self);
 
 /* True when the task has been asked to end and no shield puts it off. */
 WEFT_API bool weft_task_is_cancelled(const weft_task *task);
+
+/* Why it was asked to end, also while a shield puts that off, and after it has ended.  weft_cancel_reason: of the running task. */
+WEFT_API weft_reason weft_task_cancel_reason(const weft_task *task);
+WEFT_API weft_reason weft_cancel_reason(void);
 
 /* -- Looking ---------------------------------------------------------------------------------------- */
 

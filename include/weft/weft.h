@@ -7,6 +7,7 @@
 #include <weft/fork.h>
 #include <weft/io.h>
 #include <weft/net.h>
+#include <weft/nursery.h>
 #include <weft/runtime.h>
 #include <weft/stats.h>
 #include <weft/sync.h>

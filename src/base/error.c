@@ -24,7 +24,8 @@ const char *weft_strerror(int code) {
     case EIO: return "input or output failed";
     case ENOSPC: return "no space left";
     case EFBIG: return "the file would become too large";
-    case EPIPE: return "the other end is closed";
+    case EPIPE: return "closed: the other end, or the nursery";
+    case EACCES: return "only the owner may do this";
     default: return "unknown error";
     }
 }

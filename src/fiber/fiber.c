@@ -79,6 +79,11 @@ int wefti_fiber_make(struct weft_runtime *rt, const weft_fiber_spec *spec, struc
     fiber->has_value = false;
     fiber->preempt_off = 0;
     fiber->locals = NULL;
+    fiber->lock = (struct wefti_lock){0};
+    fiber->owned = NULL;
+    store_relaxed(&fiber->shield_until, WEFT_NEVER); /* before it is a task, as the next */
+    store_relaxed(&fiber->grace, WEFT_NEVER);
+    fiber->owned_in_frames = 0;
     return 0;
 }
 
@@ -140,6 +145,18 @@ void weft_fiber_result(void *value) {
     wefti_assert(self != NULL, 0); /* only a fiber has a result to leave */
     self->value = value;
     self->has_value = true;
+}
+
+int weft_shield_until(weft_task *self, weft_deadline until) {
+    CHECK_ALIVE(self);
+    if (!wefti_task_is_fiber(self))
+        return -EINVAL;
+    if (!wefti_word_shield(&self->word))
+        return -EOVERFLOW;
+    struct wefti_fiber *fiber = wefti_fiber_of(self);
+    if (until < load_own(&fiber->shield_until))
+        store_relaxed(&fiber->shield_until, until); /* its own; atomic for unshield's sake only */
+    return 0;
 }
 
 int weft_yield(void) {

@@ -1,6 +1,9 @@
 /* switch.c - running fibers (switch.h has the design). */
 #include "fiber/switch.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "fiber/local.h"
 
 #define CACHE_MAX 64u   /* free stacks that a worker keeps */
@@ -111,6 +114,19 @@ static struct wefti_stack *go_on(struct wefti_worker *w, struct wefti_stack *her
     return &w->native;
 }
 
+/* The function has returned with something open.  What lies in its frames is lost, and may be in use by others. */
+static __attribute__((noinline)) void left_open(struct wefti_fiber *fiber) {
+    if (fiber->owned_in_frames) {
+        char text[256];
+        int size = snprintf(text, sizeof text, "weft: fiber \"%s\" has returned without awaiting its nursery\n",
+                            fiber->task.name);
+        wefti_write(2, text, size > 0 && (size_t)size < sizeof text ? (size_t)size : sizeof text - 1);
+        abort();
+    }
+    while (fiber->owned)
+        fiber->owned->left(fiber);
+}
+
 /* At the base of every stack but the threads' own: run one fiber after another. */
 static void runner(void *pass) {
     struct weft_task *task = pass;
@@ -126,6 +142,8 @@ static void runner(void *pass) {
             int status = fiber->fn(task->pointer);
             if (WEFTI_UNLIKELY(fiber->locals != NULL))
                 wefti_locals_end(fiber);
+            if (WEFTI_UNLIKELY(fiber->owned != NULL)) /* its own: others only read it */
+                left_open(fiber);
             w = wefti_worker_here(); /* it may have come to another */
             void *value = fiber->has_value ? fiber->value : status < 0 ? NULL : (void *)(intptr_t)status;
             weft_result result = {status < 0 ? status : 0, value};
@@ -207,32 +225,64 @@ void wefti_fiber_yield(struct wefti_worker *w, struct wefti_fiber *self) {
     leave(w, self);
 }
 
-int wefti_fiber_wait(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, int64_t until, const char *what) {
-    struct wefti_alarm alarm;
-    bool set = false;
-    int error;
+bool wefti_fiber_grace_is_over(struct wefti_fiber *self, uint64_t word) {
+    int64_t grace = wefti_fiber_grace(self, word);
+    return grace == 0 || (grace != WEFT_NEVER && grace <= wefti_now(wefti_worker_here()->rt));
+}
+
+static void wait_begin(struct wefti_fiber *self, const char *what) {
     store_relaxed(&self->waits, what); /* for dumps */
     store_relaxed(&self->waits_since, wefti_worker_here()->measure_began);
+}
+
+int wefti_fiber_wait(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, int64_t until, const char *what) {
+    struct wefti_alarm alarm;
+    int64_t set = WEFT_NEVER; /* what the alarm is set to */
+    int error;
+    wait_begin(self, what);
     for (;;) {
         error = 0;
         if (ready(arg))
             break;
-        error = -ECANCELED;
-        if (wefti_fiber_must_end(self))
-            break;
-        if (until != WEFT_NEVER) {
-            error = -ETIMEDOUT;
-            struct wefti_worker *w = wefti_worker_here();
-            if (set ? load_acquire(&alarm.rang) : until <= wefti_now(w->rt)) /* pairs with wefti_timers_run */
+        int64_t next = until; /* when to look again */
+        bool rang = set != WEFT_NEVER && load_acquire(&alarm.rang); /* pairs with wefti_timers_run */
+        uint64_t word = load_acquire(&self->task.word); /* pairs with wefti_word_cancel_for: `grace` */
+        if (WEFTI_UNLIKELY(word & WEFTI_CANCELLED)) {
+            error = -ECANCELED;
+            int64_t grace = wefti_fiber_grace(self, word);
+            if (grace == 0 || (rang && grace == set))
                 break;
-            if (!set)
-                wefti_alarm_set(w, &alarm, &self->task, until);
-            set = true;
+            if (grace != WEFT_NEVER && grace <= wefti_now(wefti_worker_here()->rt))
+                break;
+            next = grace < until ? grace : until;
+        }
+        if (next != WEFT_NEVER) {
+            struct wefti_worker *w = wefti_worker_here();
+            error = -ETIMEDOUT;
+            if (until != WEFT_NEVER && (set == until ? rang : until <= wefti_now(w->rt)))
+                break;
+            if (set != next) {
+                if (WEFTI_UNLIKELY(set != WEFT_NEVER))
+                    wefti_alarm_clear(&alarm);
+                wefti_alarm_set(w, &alarm, &self->task, next);
+                set = next;
+            }
         }
         wefti_fiber_suspend(self);
     }
-    if (set)
+    if (set != WEFT_NEVER)
         wefti_alarm_clear(&alarm);
     store_relaxed(&self->waits, NULL);
     return error;
+}
+
+void wefti_fiber_wait_always(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, const char *what) {
+    bool shielded =
+        wefti_word_shield(&self->task.word); /* else a cancelled fiber does not get to sleep; false: it is, deep */
+    wait_begin(self, what);
+    while (!ready(arg))
+        wefti_fiber_suspend(self);
+    store_relaxed(&self->waits, NULL);
+    if (shielded)
+        wefti_word_unshield(&self->task.word);
 }

@@ -33,9 +33,23 @@ void wefti_fiber_yield(struct wefti_worker *w, struct wefti_fiber *self);
  * Returns 0; -ECANCELED; -ETIMEDOUT.  Then ready(arg) may still have become true: whoever owns the condition looks again. */
 int wefti_fiber_wait(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, int64_t until, const char *what);
 
-/* Cancelled, and not shielded. */
+/* Suspend the running fiber until ready(arg), cancelled or not. */
+void wefti_fiber_wait_always(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, const char *what);
+
+/* A cancelled fiber whose word is that: when is it to end?  0: now; WEFT_NEVER: when it takes its shield away. */
+static inline int64_t wefti_fiber_grace(struct wefti_fiber *self, uint64_t word) {
+    if (!(word & WEFTI_SHIELD_MASK))
+        return 0;
+    int64_t own = load_own(&self->shield_until);
+    int64_t given = load_relaxed(&self->grace); /* set before CANCELLED */
+    return own < given ? own : given;
+}
+
+/* Cancelled, and no shield protects it (any more). */
+bool wefti_fiber_grace_is_over(struct wefti_fiber *self, uint64_t word);
 static inline bool wefti_fiber_must_end(struct wefti_fiber *self) {
-    return wefti_word_must_end(load_relaxed(&self->task.word)); /* a flag, nothing behind it */
+    uint64_t word = load_relaxed(&self->task.word); /* a flag, nothing behind it */
+    return WEFTI_UNLIKELY(word & WEFTI_CANCELLED) && wefti_fiber_grace_is_over(self, word);
 }
 
 #endif

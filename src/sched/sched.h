@@ -287,6 +287,10 @@ static inline wefti_waker wefti_waker_task(struct weft_task *task) { return (wef
 static inline wefti_waker wefti_waker_thread(struct wefti_park *park) { return (wefti_waker)(void *)park | 1; }
 /* Drop one reference and free at the last. */
 void wefti_task_unref(struct weft_task *task, uint64_t clear);
+/* After wefti_word_cancel_for, which returned `queue`: it goes on, and learns of it. */
+void wefti_cancel_wake(struct weft_task *task, bool queue);
+/* Ask it to end, and what it owns.  The caller has a reference, or is the task itself. */
+void wefti_cancel(struct weft_task *task, enum weft_reason why);
 /* Hand a task that has become SCHEDULED to its runtime, from any thread. */
 void wefti_submit(struct weft_task *task, enum wefti_submit why);
 

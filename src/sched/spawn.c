@@ -58,8 +58,7 @@ static __attribute__((noinline)) int start_outside(struct weft_runtime *rt, stru
     return 0;
 }
 
-INLINE int submit_new(struct weft_runtime *rt, struct wefti_worker *w, struct weft_task *task, weft_task **handle) {
-    wefti_word_spawn(&task->word, handle != NULL);
+INLINE int submit_born(struct weft_runtime *rt, struct wefti_worker *w, struct weft_task *task, weft_task **handle) {
     if (WEFTI_UNLIKELY(!w || w->parking))
         return start_outside(rt, task, handle);
     wefti_count(&w->counters.spawned, 1);
@@ -67,6 +66,11 @@ INLINE int submit_new(struct weft_runtime *rt, struct wefti_worker *w, struct we
         *handle = task;
     w->sched->submit(w, task, WEFTI_SUBMIT_SPAWN);
     return 0;
+}
+
+INLINE int submit_new(struct weft_runtime *rt, struct wefti_worker *w, struct weft_task *task, weft_task **handle) {
+    wefti_word_spawn(&task->word, handle != NULL);
+    return submit_born(rt, w, task, handle);
 }
 
 INLINE int find_room(struct weft_runtime *rt, struct wefti_worker *w, size_t state_size, struct wefti_room *room) {
@@ -91,6 +95,10 @@ int wefti_spawn_room(struct weft_runtime *rt, size_t state_size, struct wefti_ro
 
 int wefti_spawn_submit(const struct wefti_room *room, weft_task **handle) {
     return submit_new(room->rt, room->w, room->task, handle);
+}
+
+int wefti_spawn_submit_born(const struct wefti_room *room, weft_task **handle) {
+    return submit_born(room->rt, room->w, room->task, handle);
 }
 
 INLINE int start(struct weft_runtime *rt, struct wefti_worker *w, const weft_spec *spec, weft_task **handle) {

@@ -17,6 +17,10 @@ int wefti_spawn_room(struct weft_runtime *rt, size_t state_size, struct wefti_ro
  * Returns 0; -EAGAIN; -ESHUTDOWN. */
 int wefti_spawn_submit(const struct wefti_room *room, weft_task **handle);
 
+/* The same in two steps, for those who make the task known to others before it is queued: wefti_word_spawn(&task->word, handle wanted),
+ * and then this.  A reference of one's own keeps it from being gone on failure. */
+int wefti_spawn_submit_born(const struct wefti_room *room, weft_task **handle);
+
 /* A struct from a caller, whose first field is its size, as this library knows it.  One from an older header is shorter, one from a
  * newer header may be longer as long as what we do not know is zero.  Returns 0; -EINVAL; -E2BIG. */
 int wefti_known_struct(const void *given, size_t least, void *known, size_t size);

@@ -78,7 +78,7 @@ static bool wait_quiet(struct weft_runtime *rt, int64_t until) {
 
 static void cancel_one(struct weft_task *task, void *arg) {
     (void)arg;
-    weft_task_cancel(task);
+    wefti_cancel(task, WEFT_REASON_SHUTDOWN);
     wefti_task_unref(task, 0);
 }
 

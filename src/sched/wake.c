@@ -1,5 +1,6 @@
 /* wake.c - waking, cancelling, references: the calls that act on a task from anywhere. */
 #include "sched/sched.h"
+#include "task/fiber.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,10 +99,30 @@ void weft_waker_wake_keep(weft_waker waker) { weft_waker_wake(weft_waker_clone(w
 
 /* -- Cancellation ---------------------------------------------------------------------------------------- */
 
+void wefti_cancel_wake(struct weft_task *task, bool queue) {
+    if (queue)
+        wefti_submit(task, WEFTI_SUBMIT_WAKE);
+    else if (wefti_task_is_fiber(task) &&
+             (load_relaxed(&task->word) & WEFTI_SHIELD_MASK)) /* ordered by the swap before */
+        wefti_wake_loosely(task); /* its shield may have a limit, which counts from now on */
+}
+
+void wefti_cancel(struct weft_task *task, enum weft_reason why) {
+    bool queue = wefti_word_cancel_for(&task->word, why);
+    if (wefti_task_is_fiber(task)) {
+        struct wefti_fiber *fiber = wefti_fiber_of(task);
+        wefti_lock_take(&fiber->lock);
+        void (*cancelled)(struct wefti_fiber *) = fiber->owned ? fiber->owned->cancelled : NULL;
+        wefti_lock_give(&fiber->lock);
+        if (cancelled)
+            cancelled(fiber); /* before it goes on itself */
+    }
+    wefti_cancel_wake(task, queue);
+}
+
 void weft_task_cancel(weft_task *task) {
     CHECK_ALIVE(task);
-    if (wefti_word_cancel(&task->word))
-        wefti_submit(task, WEFTI_SUBMIT_WAKE);
+    wefti_cancel(task, WEFT_REASON_EXPLICIT);
 }
 
 int weft_shield(weft_task *self) {
@@ -111,12 +132,26 @@ int weft_shield(weft_task *self) {
 
 int weft_unshield(weft_task *self) {
     CHECK_ALIVE(self);
-    return wefti_word_unshield(&self->word) ? 0 : -EINVAL;
+    if (!wefti_word_unshield(&self->word))
+        return -EINVAL;
+    if (wefti_task_is_fiber(self) && !(load_relaxed(&self->word) & WEFTI_SHIELD_MASK)) /* only the runner changes it */
+        store_relaxed(&wefti_fiber_of(self)->shield_until, WEFT_NEVER); /* its own */
+    return 0;
 }
 
 bool weft_task_is_cancelled(const weft_task *task) {
     CHECK_ALIVE(task);
     return wefti_word_must_end(load_relaxed((wefti_word *)(uintptr_t)&task->word)); /* a flag, nothing behind it */
+}
+
+weft_reason weft_task_cancel_reason(const weft_task *task) {
+    CHECK_ALIVE(task);
+    return (weft_reason)wefti_word_why(load_relaxed((wefti_word *)(uintptr_t)&task->word)); /* as above */
+}
+
+weft_reason weft_cancel_reason(void) {
+    struct weft_task *self = weft_task_self();
+    return self ? weft_task_cancel_reason(self) : WEFT_REASON_NONE;
 }
 
 /* -- Handles --------------------------------------------------------------------------------------------- */

@@ -9,8 +9,12 @@
 
 void wefti_worker_finish(struct wefti_worker *w, struct weft_task *task, weft_result result) {
     task->status = result.status;
-    if (task->drop)
+    if (task->drop) {
+        /* It runs as its task, and unlocks what that has locked.  A fiber's is our own, and has no stack that could wait. */
+        w->current = wefti_task_is_fiber(task) ? NULL : task;
         task->drop(wefti_task_state(task));
+        w->current = NULL;
+    }
     task->value = result.value;
     uint64_t word = wefti_word_to_complete(&task->word);
     /* Release: who sees this end also sees the spawns before it (wefti_live). */
@@ -29,9 +33,7 @@ bool wefti_worker_begin(struct wefti_worker *w, struct weft_task *task) {
             wefti_word_to_running(&task->word);
     } else if (WEFTI_UNLIKELY(!wefti_word_to_running(&task->word))) {
         wefti_count(&w->counters.cancelled, 1);
-        w->current = task; /* the drop function is the task's: what it unlocks is */
         wefti_worker_finish(w, task, (weft_result){-ECANCELED, NULL});
-        w->current = NULL;
         return false;
     }
     w->current = task;
@@ -44,10 +46,10 @@ static void run(struct wefti_worker *w, struct weft_task *task) {
         return;
     w->done = (weft_result){0, NULL}; /* a join that helps restores this and w->current for the task below */
     weft_poll said = task->poll(task, wefti_task_state(task));
-    if (said == WEFT_READY)
-        wefti_worker_finish(w, task, w->done); /* still the current one: its drop function unlocks what it has locked */
     w->current = NULL;
-    if (said == WEFT_PENDING) {
+    if (said == WEFT_READY) {
+        wefti_worker_finish(w, task, w->done);
+    } else if (said == WEFT_PENDING) {
         if (wefti_word_to_idle(&task->word))
             w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
     } else if (said == WEFT_YIELD) {

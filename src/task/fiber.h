@@ -5,6 +5,7 @@
 
 #include <weft/fiber.h>
 
+#include "queue/lock.h"
 #include "task/task.h"
 
 struct wefti_stack;
@@ -12,23 +13,38 @@ struct wefti_stack;
 /* Who is told when a fiber that belongs to something ends: its nursery. */
 struct wefti_owner;
 
+/* What a fiber has open, newest first: its nurseries.  The list is under the fiber's lock; only the fiber itself changes it. */
+struct wefti_fiber;
+struct wefti_owned {
+    struct wefti_owned *below;
+    /* The fiber has been cancelled.  Who calls holds a reference to it, and not the lock; `this` may be gone. */
+    void (*cancelled)(struct wefti_fiber *fiber);
+    /* Its function has returned with this still open.  On its own stack. */
+    void (*left)(struct wefti_fiber *fiber);
+};
+
 struct wefti_fiber {
     struct weft_task task; /* task.pointer: the argument */
 
     struct wefti_stack *stack; /* NULL: not begun, or ended */
     weft_fiber_fn fn;
-    void *value;                  /* weft_fiber_result */
-    _Atomic(const char *) waits;  /* for dumps: what it waits for ... */
-    _Atomic int64_t waits_since;  /* ... and when it began to, to a tick */
-    struct wefti_owner *owner;    /* NULL: the runtime */
+    void *value; /* weft_fiber_result */
+    _Atomic(const char *) waits; /* for dumps: what it waits for ... */
+    _Atomic int64_t waits_since; /* ... and when it began to, to a tick */
+    struct wefti_owner *owner; /* NULL: the runtime */
     uint8_t stack_log2;
     bool migrate, has_value;
-    uint8_t preempt_off;          /* depth of weft_preempt_off */
-    uint32_t reserved;
-    void **locals;                /* table of fiber-locals, or NULL */
+    uint8_t preempt_off; /* depth of weft_preempt_off */
+    struct wefti_lock lock; /* `owned` */
+    void **locals; /* table of fiber-locals, or NULL */
 
     struct wefti_fiber *next, *prev; /* the owner's list */
-    void *extra[6];                  /* the owner's */
+    struct wefti_owned *owned; /* the newest thing it has open; under the lock */
+    _Atomic int64_t shield_until; /* weft_shield_until: its own limit for shields ... */
+    _Atomic int64_t grace; /* ... and that of whoever cancelled it */
+    uint32_t owned_in_frames; /* how many of `owned` are in the caller's memory, perhaps on our stack */
+    uint32_t reserved;
+    void *extra[2]; /* the owner's */
 };
 
 _Static_assert(sizeof(struct wefti_fiber) == 192, "three cache lines");

@@ -3,7 +3,8 @@
  * What.   One 64-bit word says everything about a task that two threads can disagree about.
  * Words.  bits 0-7    life: FREE, IDLE, SCHEDULED, RUNNING, COMPLETE
  *              8-15   flags: NOTIFIED (woken while it could not be queued), CANCELLED, JOINABLE (a handle exists),
- *                     JOINING (somebody fills task->joiner), JOINED (it is filled)
+ *                     JOINING (somebody fills task->joiner), JOINED (it is filled), and three bits that say why it was
+ *                     CANCELLED (weft_reason), set in the same step
  *              16-23  shield depth: above 0, CANCELLED has no effect
  *              24-47  references: one for the scheduler until COMPLETE, one a handle, one a waker
  *              48-63  the kind's own sub-state
@@ -45,6 +46,8 @@ enum wefti_life {
 #define WEFTI_JOINABLE (UINT64_C(1) << 10)
 #define WEFTI_JOINED (UINT64_C(1) << 11)
 #define WEFTI_JOINING (UINT64_C(1) << 12)
+#define WEFTI_WHY_SHIFT 13
+#define WEFTI_WHY_MASK (UINT64_C(7) << WEFTI_WHY_SHIFT)
 #define WEFTI_SHIELD_ONE (UINT64_C(1) << 16)
 #define WEFTI_SHIELD_MASK (UINT64_C(0xff) << 16)
 #define WEFTI_REF_ONE (UINT64_C(1) << 24)
@@ -121,15 +124,18 @@ static inline bool wefti_word_wake(wefti_word *word) {
     }
 }
 
-/* Ask it to end.  True: it was IDLE and unshielded, is SCHEDULED now, and the caller queues it. */
-static inline bool wefti_word_cancel(wefti_word *word) {
+/* Why it was cancelled: 1 to 7 (weft_reason); 0: it was not. */
+static inline unsigned wefti_word_why(uint64_t word) { return (unsigned)((word & WEFTI_WHY_MASK) >> WEFTI_WHY_SHIFT); }
+
+/* Ask it to end; the first reason stays.  True: it was IDLE and unshielded, is SCHEDULED now, and the caller queues it. */
+static inline bool wefti_word_cancel_for(wefti_word *word, unsigned why) {
     uint64_t found = load_relaxed(word); /* only compared */
     for (;;) {
         enum wefti_life life = wefti_word_life(found);
         wefti_assert(life != WEFTI_FREE, found);
         if (life == WEFTI_COMPLETE || (found & WEFTI_CANCELLED))
             return false;
-        uint64_t next = found | WEFTI_CANCELLED;
+        uint64_t next = found | WEFTI_CANCELLED | (uint64_t)why << WEFTI_WHY_SHIFT;
         bool idle = life == WEFTI_IDLE && wefti_word_must_end(next);
         if (idle)
             next = wefti_word_with(next, WEFTI_SCHEDULED);
@@ -138,6 +144,8 @@ static inline bool wefti_word_cancel(wefti_word *word) {
             return idle;
     }
 }
+
+static inline bool wefti_word_cancel(wefti_word *word) { return wefti_word_cancel_for(word, 1); }
 
 /* By the running task only: what it will wait for, a number for dumps. */
 static inline void wefti_word_set_sub(wefti_word *word, uint16_t sub) {

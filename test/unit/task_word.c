@@ -125,24 +125,27 @@ TEST(word_wake_is_never_lost, "B49 B50 B51") {
 
 /* -- Cancelling and shields --------------------------------------------------------------------------------- */
 
+#define EXPLICIT (WEFTI_CANCELLED | UINT64_C(1) << WEFTI_WHY_SHIFT)
+
 TEST(word_cancel, "B48 B56") {
     set(REST | WEFTI_IDLE);
     CHECK(wefti_word_cancel(&word)); /* this caller queues it, so that it ends */
-    expect(REST | WEFTI_SCHEDULED | WEFTI_CANCELLED);
-    CHECK(!wefti_word_cancel(&word)); /* idempotent */
-    expect(REST | WEFTI_SCHEDULED | WEFTI_CANCELLED);
+    expect(REST | WEFTI_SCHEDULED | EXPLICIT);
+    CHECK(!wefti_word_cancel_for(&word, 4)); /* idempotent, and the first reason stays */
+    CHECK_EQ(wefti_word_why(load_relaxed(&word)), 1);
+    expect(REST | WEFTI_SCHEDULED | EXPLICIT);
     set(REST | WEFTI_SCHEDULED);
     CHECK(!wefti_word_cancel(&word));
-    expect(REST | WEFTI_SCHEDULED | WEFTI_CANCELLED);
+    expect(REST | WEFTI_SCHEDULED | EXPLICIT);
     set(REST | WEFTI_RUNNING);
     CHECK(!wefti_word_cancel(&word));
-    expect(REST | WEFTI_RUNNING | WEFTI_CANCELLED);
+    expect(REST | WEFTI_RUNNING | EXPLICIT);
     set(REST | WEFTI_COMPLETE);
     CHECK(!wefti_word_cancel(&word));
     expect(REST | WEFTI_COMPLETE);
     set(REST | WEFTI_IDLE | WEFTI_SHIELD_ONE); /* put off: it stays idle */
     CHECK(!wefti_word_cancel(&word));
-    expect(REST | WEFTI_IDLE | WEFTI_SHIELD_ONE | WEFTI_CANCELLED);
+    expect(REST | WEFTI_IDLE | WEFTI_SHIELD_ONE | EXPLICIT);
 }
 
 TEST(word_must_end, "B56") {

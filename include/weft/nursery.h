@@ -1,0 +1,158 @@
+/* weft/nursery.h - nurseries: fibers that cannot outlive the block that started them.
+ *
+ *     static int fetch_both(void *arg) {
+ *         int status;
+ *         WEFT_NURSERY(n, &status) {
+ *             weft_nursery_go(&n, fetch, "a", NULL);
+ *             weft_nursery_go(&n, fetch, "b", NULL);
+ *         }                                       // both have ended here, however the block was left
+ *         return status;                          // 0, or the first error
+ *     }
+ *
+ * A nursery belongs to the task or thread that made it, its owner, and has children: fibers.  The owner awaits it before it goes on, so
+ * tasks form a tree, and whoever gets a result back knows that nothing of it is still running.
+ *
+ * Failure.  When a child ends with a negative status, its siblings are cancelled, and the status is what await returns: the first one, and it
+ * counts more than any cancellation.  -ECANCELED is not a failure: a child that is cancelled by itself leaves the others alone.
+ *
+ * Cancellation.  Cancelling a nursery cancels its children, and the nurseries of theirs, to any depth, at once.  Cancelling a fiber does that to every
+ * nursery it owns, except those it opened under a shield: these go on while the shield lasts.  Each cancelled task can
+ * ask why: weft_cancel_reason().
+ *
+ * States.  OPEN takes children.  close: CLOSING, then CLOSED when none is left.  cancel, a failure, a deadline: CANCELLING, then CANCELLED when
+ * none is left.  CLOSED and CANCELLED are final.
+ *
+ *             close               last child ends
+ *     OPEN ----------> CLOSING ------------------> CLOSED        (OPEN and empty: CLOSED at once)
+ *       \                 \
+ *        +-----------------+-> CANCELLING -------> CANCELLED     (empty: CANCELLED at once)
+ *
+ * The root.  Tasks that are started without a nursery belong to the runtime, which awaits or cancels them when it is stopped
+ * (weft_runtime_stop): there are no orphans.
+ */
+#ifndef WEFT_NURSERY_H
+#define WEFT_NURSERY_H
+
+#include <weft/base.h>
+#include <weft/fiber.h>
+#include <weft/task.h>
+
+WEFT_EXTERN_C_BEGIN
+
+/* In the caller's memory, which must stay where it is until await has returned.  Its contents are the library's. */
+typedef struct weft_nursery {
+    void *room[32];
+} weft_nursery;
+
+typedef enum weft_nursery_state {
+    WEFT_NURSERY_OPEN = 0,
+    WEFT_NURSERY_CLOSING = 1,
+    WEFT_NURSERY_CLOSED = 2,
+    WEFT_NURSERY_CANCELLING = 3,
+    WEFT_NURSERY_CANCELLED = 4,
+} weft_nursery_state;
+
+typedef struct weft_nursery_config {
+    size_t size;         /* sizeof(weft_nursery_config): set by WEFT_NURSERY_CONFIG_INIT */
+    const char *name;    /* for errors; as weft_spec; NULL = "nursery" */
+    weft_deadline until; /* as weft_nursery_set_deadline; 0 or WEFT_NEVER: none */
+    int64_t grace;       /* ns for which the shields of cancelled children hold; 0: as long as they want */
+    bool keep_going;     /* a child's failure does not cancel the others; await still returns the first */
+} weft_nursery_config;
+
+#define WEFT_NURSERY_CONFIG_INIT {sizeof(weft_nursery_config), 0, 0, 0, false}
+
+/* Open a nursery in the caller's memory.  rt NULL: the runtime that is executing the caller.  config may be NULL.  The caller is its owner: a fiber or
+ * a plain thread.  A fiber that has been cancelled, and is not shielded, gets one that is CANCELLED.
+ * Returns 0; -EINVAL (no runtime; in a poll task: use weft_nursery_create); -E2BIG; with `until` also what
+ * weft_nursery_set_deadline returns. */
+WEFT_API WEFT_MUST_USE int weft_nursery_init(weft_nursery *n, weft_runtime *rt, const weft_nursery_config *config);
+
+/* The same in memory of its own, given back with weft_nursery_destroy; also for poll tasks.  Returns also -ENOMEM. */
+WEFT_API WEFT_MUST_USE int weft_nursery_create(weft_runtime *rt, const weft_nursery_config *config, weft_nursery **out);
+
+/* Give back what weft_nursery_create gave.  If it has not been awaited, its children are cancelled, and awaited: may suspend.  In a poll task, or in its
+ * drop function, nothing is awaited: the nursery goes when its last child has ended.  NULL is allowed.
+ * Call from: the owner.  A fiber that ends without having done so does it then.
+ * Returns as weft_nursery_await; 0 in a poll task; on -EACCES, -EDEADLK and -EBUSY nothing has happened. */
+WEFT_API int weft_nursery_destroy(weft_nursery *n);
+
+/* Start a child.  As weft_fiber_spawn, but it belongs to the nursery.  Dropping the handle does not detach it.
+ * Call from: anywhere, as long as the nursery is there: its owner, its children (also while the owner awaits: it then stays OPEN until none is
+ * left), other threads that are known to be done before.
+ * Returns 0; -EPIPE (closed); -ECANCELED (cancelled); what weft_fiber_spawn returns. */
+WEFT_API WEFT_MUST_USE int weft_nursery_spawn(weft_nursery *n, const weft_fiber_spec *spec, weft_task **handle);
+
+/* The short form. */
+WEFT_API int weft_nursery_go(weft_nursery *n, weft_fiber_fn fn, void *arg, weft_task **handle);
+
+/* Wait until every child has ended; then the nursery is CLOSED or CANCELLED, nobody knows of it any more, and its memory is the caller's.
+ * Should the owner be cancelled while it waits, the children are cancelled, and waited for all the same.  Awaiting again returns the same.
+ * Call from: the owner, a fiber (others run meanwhile) or a plain thread (it sleeps).  Newest nursery first.
+ * Suspends: unless there is no child left.
+ * Returns the first child's negative status; else -ETIMEDOUT (its deadline passed, or that of a weft_timeout), -ECANCELED (cancelled), or 0.
+ * Not waited, and nothing has changed: -EDEADLK (the caller is one of its children), -EACCES (not the owner), -EBUSY (another thread awaits it, or a
+ * newer nursery of this fiber is still open), -EINVAL (in a poll task).  weft_nursery_state_of tells these from a child's. */
+WEFT_API int weft_nursery_await(weft_nursery *n);
+
+/* Await in a poll task, which made it: `wait` is in its state (weft_wait_end in its drop function, then weft_nursery_destroy).
+ * Returns 0 and fills *result with what weft_nursery_await returns; -EAGAIN (return WEFT_PENDING, and ask again when polled); -EDEADLK, -EACCES,
+ * -EBUSY as above; -EINVAL (made by a fiber or a thread). */
+WEFT_API int weft_nursery_await_poll(weft_nursery *n, weft_task *self, weft_wait *wait, int *result);
+
+/* No more children.  Idempotent; does nothing when cancelled.  Call from where weft_nursery_spawn may be called. */
+WEFT_API void weft_nursery_close(weft_nursery *n);
+
+/* Cancel every child, and what belongs to them.  Idempotent; does nothing when nothing is left.  Call from where weft_nursery_spawn may be called. */
+WEFT_API void weft_nursery_cancel(weft_nursery *n);
+
+/* From `until` on it is as if cancelled, with WEFT_REASON_TIMEOUT, and await returns -ETIMEDOUT: whatever the owner is doing.  Moves an earlier or later
+ * one; WEFT_NEVER takes it away.
+ * Call from: the owner.
+ * Returns 0; -EACCES; -ENOMEM, -EAGAIN, -ESHUTDOWN as weft_spawn: then there is none. */
+WEFT_API int weft_nursery_set_deadline(weft_nursery *n, weft_deadline until);
+
+/* -- Looking ---------------------------------------------------------------------------------------- */
+
+WEFT_API weft_nursery_state weft_nursery_state_of(weft_nursery *n);
+/* Why it was cancelled. */
+WEFT_API weft_reason weft_nursery_reason(weft_nursery *n);
+/* Children that have not ended. */
+WEFT_API size_t weft_nursery_count(weft_nursery *n);
+/* The owner; NULL: a thread, or nothing is left to wait for and it takes no more. */
+WEFT_API weft_task *weft_nursery_owner(weft_nursery *n);
+/* The newest nursery that the calling fiber owns and that can still run something, or NULL. */
+WEFT_API weft_nursery *weft_nursery_current(void);
+/* The nursery that the calling fiber is a child of, or NULL: to start siblings. */
+WEFT_API weft_nursery *weft_nursery_parent(void);
+
+/* -- Time limits ------------------------------------------------------------------------------------ */
+
+/* Run fn(arg) in a child, and cancel it when `ns` have passed; returns when it has ended.
+ * Call from: a fiber.  May suspend.
+ * Returns what fn returned; -ETIMEDOUT (it was cancelled for that); -ECANCELED (the caller was); -EINVAL (not in a fiber); what
+ * weft_nursery_spawn returns. */
+WEFT_API int weft_timeout(int64_t ns, weft_fiber_fn fn, void *arg);
+
+/* -- The block -------------------------------------------------------------------------------------- */
+
+#if defined(__GNUC__) && !defined(__cplusplus)
+/* WEFT_NURSERY(n, &status) { ... }: a block with a nursery `n`, a variable of type weft_nursery, that cannot be left without awaiting it: not at its end, nor
+ * by break, return or goto.  (Not by longjmp or pthread_exit: do not.)  `status` (an int *, may be NULL) receives what weft_nursery_await
+ * returned, or why the nursery could not be opened: then the block is not entered.  In `return e;` inside the block, e is
+ * evaluated before the children are awaited.
+ * GNU C (gcc, clang).  Elsewhere: weft_nursery_init and weft_nursery_await. */
+#define WEFT_NURSERY(n, status) WEFT_NURSERY_WITH(n, status, (const weft_nursery_config *)0)
+/* The same with a config. */
+#define WEFT_NURSERY_WITH(n, status, config)                                                                           \
+    for (weft_nursery n __attribute__((cleanup(weft_nursery_leave))),                                                  \
+         *weft_once_##n = weft_nursery_enter(&n, (config), (status));                                                  \
+         weft_once_##n; weft_once_##n = (weft_nursery *)0)
+#endif
+
+/* What the block is made of.  enter: NULL on failure. */
+WEFT_API weft_nursery *weft_nursery_enter(weft_nursery *n, const weft_nursery_config *config, int *status);
+WEFT_API void weft_nursery_leave(weft_nursery *n);
+
+WEFT_EXTERN_C_END
+#endif

@@ -1,0 +1,394 @@
+/* nursery.c - opening, starting children, their end, awaiting (nursery.h has the protocol). */
+#include "nursery/nursery.h"
+
+/* -- Children ------------------------------------------------------------------------------------------------ */
+
+static void link_child(struct wefti_nursery *n, struct wefti_fiber *fiber) {
+    fiber->next = NULL;
+    fiber->prev = n->last;
+    *(n->last ? &n->last->next : &n->first) = fiber;
+    n->last = fiber;
+    n->live++;
+}
+
+/* Its count stays: wefti_nursery_leave. */
+static void unlink_child(struct wefti_nursery *n, struct wefti_fiber *fiber) {
+    if (WEFTI_UNLIKELY(n->cursor == fiber))
+        n->cursor = fiber->next;
+    *(fiber->prev ? &fiber->prev->next : &n->first) = fiber->next;
+    *(fiber->next ? &fiber->next->prev : &n->last) = fiber->prev;
+    if (WEFTI_UNLIKELY(n->limits != NULL))
+        n->limits->release(n, fiber);
+}
+
+/* Nothing is left of one that takes no more. */
+static void settle(struct wefti_nursery *n) {
+    n->state = n->state == WEFT_NURSERY_CANCELLING ? WEFT_NURSERY_CANCELLED : WEFT_NURSERY_CLOSED;
+}
+
+void wefti_nursery_leave(struct wefti_nursery *n) {
+    wefti_waker waker = 0;
+    bool abandoned = false;
+    if (--n->live == 0) {
+        struct wefti_waiter *waiter = wefti_waiters_take(&n->waiters);
+        if (waiter || n->state != WEFT_NURSERY_OPEN)
+            settle(n); /* C2 */
+        if (waiter)
+            waker = wefti_waiter_serve(waiter); /* C2 */
+        abandoned = n->abandoned;
+    }
+    wefti_lock_give(&n->lock); /* C3: unless abandoned, the last touch */
+    if (waker)
+        wefti_waiter_wake(waker); /* C4: wake */
+    if (abandoned)
+        wefti_free(n, sizeof *n);
+}
+
+/* C1, on the worker on which it has ended. */
+static void ended(struct wefti_fiber *fiber) {
+    struct wefti_nursery *n = (struct wefti_nursery *)(void *)fiber->owner; /* owner is its first field */
+    int status = fiber->task.status;
+    bool cancel = false;
+    wefti_lock_take(&n->lock);
+    unlink_child(n, fiber);
+    if (WEFTI_UNLIKELY(status < 0 && status != -ECANCELED)) {
+        if (!n->error)
+            n->error = status;
+        cancel = !n->keep_going && wefti_nursery_cancel_begin(n, WEFT_REASON_FAILURE);
+    }
+    if (WEFTI_UNLIKELY(cancel)) {
+        wefti_lock_give(&n->lock);
+        wefti_nursery_cancel_begun(n);
+        wefti_lock_take(&n->lock); /* our own count keeps it */
+    }
+    wefti_nursery_leave(n);
+}
+
+static int spawn(struct wefti_nursery *n, const weft_fiber_spec *spec, weft_task **handle) {
+    struct wefti_room room;
+    int error = wefti_fiber_make(n->rt, spec, &n->owner, &room);
+    if (WEFTI_UNLIKELY(error))
+        return error;
+    struct wefti_fiber *fiber = wefti_fiber_of(room.task);
+    wefti_lock_take(&n->lock);
+    if (WEFTI_UNLIKELY(n->state != WEFT_NURSERY_OPEN))
+        error = n->state == WEFT_NURSERY_CLOSING || n->state == WEFT_NURSERY_CLOSED ? -EPIPE : -ECANCELED;
+    else if (WEFTI_UNLIKELY(n->limits != NULL))
+        error = n->limits->admit(n, spec, fiber);
+    if (WEFTI_LIKELY(!error)) {
+        wefti_word_spawn(&room.task->word,
+                         handle != NULL); /* first: a canceller that finds it in the list takes a reference */
+        link_child(n, fiber);
+    }
+    wefti_lock_give(&n->lock);
+    if (WEFTI_UNLIKELY(error)) {
+        wefti_slab_give(&room.rt->slab, room.w ? &room.w->cache : NULL, room.task);
+        return error;
+    }
+    if (WEFTI_LIKELY(room.w && !room.w->parking))
+        return wefti_spawn_submit_born(&room, handle); /* cannot fail; the nursery may be gone */
+    wefti_word_ref(&room.task->word); /* until it is out of the list again */
+    error = wefti_spawn_submit_born(&room, handle);
+    if (error) {
+        wefti_lock_take(&n->lock);
+        unlink_child(n, fiber);
+        wefti_nursery_leave(n);
+    }
+    wefti_task_unref(room.task, 0);
+    return error;
+}
+
+int weft_nursery_spawn(weft_nursery *nursery, const weft_fiber_spec *spec, weft_task **handle) {
+    weft_fiber_spec known;
+    int error = wefti_fiber_known(&spec, &known);
+    return error ? error : spawn(wefti_nursery_of(nursery), spec, handle);
+}
+
+int weft_nursery_go(weft_nursery *nursery, weft_fiber_fn fn, void *arg, weft_task **handle) {
+    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
+    spec.fn = fn;
+    spec.arg = arg;
+    return spawn(wefti_nursery_of(nursery), &spec, handle);
+}
+
+void weft_nursery_close(weft_nursery *nursery) {
+    struct wefti_nursery *n = wefti_nursery_of(nursery);
+    wefti_lock_take(&n->lock);
+    if (n->state == WEFT_NURSERY_OPEN)
+        n->state = n->live ? WEFT_NURSERY_CLOSING : WEFT_NURSERY_CLOSED;
+    wefti_lock_give(&n->lock);
+}
+
+/* -- Opening --------------------------------------------------------------------------------------------------- */
+
+/* Its function has returned; the nursery is one that create made. */
+static void owner_left(struct wefti_fiber *fiber) {
+    weft_nursery_destroy((weft_nursery *)(void *)wefti_nursery_of_owned(fiber->owned));
+}
+
+static void bind(struct wefti_nursery *n, struct wefti_fiber *fiber) {
+    n->owned.cancelled = wefti_nursery_owner_cancelled;
+    n->owned.left = owner_left;
+    n->shielded = load_relaxed(&fiber->task.word) & WEFTI_SHIELD_MASK; /* only the runner changes it */
+    fiber->owned_in_frames += !n->heap;
+    wefti_lock_take(&fiber->lock);
+    n->owned.below = fiber->owned;
+    fiber->owned = &n->owned;
+    wefti_lock_give(&fiber->lock);
+    if (wefti_fiber_must_end(fiber)) /* recheck: who cancelled us before saw an older list */
+        wefti_nursery_cancel(n, WEFT_REASON_PARENT);
+}
+
+/* A3, and nobody finds it any more. */
+static void unbind(struct wefti_nursery *n) {
+    n->bound = false;
+    wefti_nursery_timer_end(n);
+    if (n->kind != WEFTI_BY_FIBER)
+        return;
+    struct wefti_fiber *fiber = wefti_fiber_of(n->made_by);
+    wefti_lock_take(&fiber->lock);
+    fiber->owned = n->owned.below; /* ours is the newest: may_await */
+    wefti_lock_give(&fiber->lock);
+    fiber->owned_in_frames -= !n->heap;
+}
+
+static int open(struct wefti_nursery *n, struct weft_runtime *rt, const weft_nursery_config *given, bool heap) {
+    weft_nursery_config config = WEFT_NURSERY_CONFIG_INIT;
+    struct wefti_worker *w = wefti_worker_here();
+    struct weft_task *self = w ? w->current : NULL;
+    if (given) {
+        int error = wefti_known_struct(given, offsetof(weft_nursery_config, name), &config, sizeof config);
+        if (error)
+            return error;
+    }
+    if (!rt && !(rt = w ? w->rt : NULL))
+        return -EINVAL;
+    enum wefti_nursery_kind kind = !self ? WEFTI_BY_THREAD : wefti_task_is_fiber(self) ? WEFTI_BY_FIBER : WEFTI_BY_POLL;
+    if ((kind == WEFTI_BY_POLL && !heap) || (w && !self))
+        return -EINVAL;
+    *n = (struct wefti_nursery){
+        .owner.ended = ended,
+        .rt = rt,
+        .made_by = self,
+        .name = config.name ? config.name : "nursery",
+        .grace = config.grace,
+        .kind = (uint8_t)kind,
+        .heap = heap,
+        .bound = true,
+        .keep_going = config.keep_going,
+    };
+    if (kind == WEFTI_BY_FIBER)
+        bind(n, wefti_fiber_of(self));
+    int error = config.until ? weft_nursery_set_deadline((weft_nursery *)(void *)n, config.until) : 0;
+    if (error)
+        unbind(n);
+    return error;
+}
+
+int weft_nursery_init(weft_nursery *n, weft_runtime *rt, const weft_nursery_config *config) {
+    return open(wefti_nursery_of(n), rt, config, false);
+}
+
+int weft_nursery_create(weft_runtime *rt, const weft_nursery_config *config, weft_nursery **out) {
+    struct wefti_nursery *n = wefti_alloc(sizeof *n);
+    if (!n)
+        return -ENOMEM;
+    int error = open(n, rt, config, true);
+    if (error)
+        wefti_free(n, sizeof *n);
+    else
+        *out = (weft_nursery *)(void *)n;
+    return error;
+}
+
+/* -- Awaiting -------------------------------------------------------------------------------------------------- */
+
+static int result(const struct wefti_nursery *n) {
+    if (n->error)
+        return n->error;
+    if (n->state == WEFT_NURSERY_CANCELLED)
+        return n->reason == WEFT_REASON_TIMEOUT ? -ETIMEDOUT : -ECANCELED;
+    return 0;
+}
+
+static int may_await(const struct wefti_nursery *n, const struct weft_task *self, bool poll) {
+    if (self && wefti_task_is_fiber(self) && ((const struct wefti_fiber *)self)->owner == &n->owner)
+        return -EDEADLK;
+    if (n->made_by != self)
+        return -EACCES;
+    if ((n->kind == WEFTI_BY_POLL) != poll || (!self && wefti_worker_here()))
+        return -EINVAL;
+    if (n->kind == WEFTI_BY_FIBER && n->bound && wefti_fiber_of(n->made_by)->owned != &n->owned)
+        return -EBUSY; /* J38 */
+    return 0;
+}
+
+static bool is_served(void *waiter) { return wefti_waiter_is_served(waiter); }
+
+/* A2: until all have ended, whatever happens. */
+static void wait_for_all(struct wefti_nursery *n, struct wefti_waiter *waiter, int64_t until) {
+    struct wefti_fiber *self = wefti_fiber_self();
+    int why = wefti_waiter_wait(waiter, until, n->name);
+    if (!why)
+        return;
+    wefti_nursery_cancel(n, why == -ETIMEDOUT ? WEFT_REASON_TIMEOUT : WEFT_REASON_PARENT);
+    if (self)
+        wefti_fiber_wait_always(self, is_served, waiter, n->name);
+    else
+        wefti_waiter_wait(waiter, WEFT_NEVER, n->name);
+}
+
+int wefti_nursery_await(struct wefti_nursery *n, int64_t until) {
+    struct wefti_waiter waiter;
+    wefti_lock_take(&n->lock); /* A1 */
+    if (n->live) {
+        if (n->waiters.first || wefti_waiter_init(&waiter)) {
+            wefti_lock_give(&n->lock);
+            return -EBUSY;
+        }
+        wefti_waiters_append(&n->waiters, &waiter);
+        wefti_lock_give(&n->lock);
+        wait_for_all(n, &waiter, until);
+        wefti_lock_take(&n->lock); /* A3 */
+    } else if (!wefti_nursery_is_over(n)) {
+        settle(n);
+    }
+    wefti_lock_give(&n->lock);
+    if (n->bound)
+        unbind(n);
+    return result(n);
+}
+
+int weft_nursery_await(weft_nursery *nursery) {
+    struct wefti_nursery *n = wefti_nursery_of(nursery);
+    struct wefti_worker *w = wefti_worker_here();
+    int error = may_await(n, w ? w->current : NULL, false);
+    return error ? error : wefti_nursery_await(n, WEFT_NEVER);
+}
+
+/* weft_wait_end. */
+static void end_wait(struct wefti_poll_wait *poll) {
+    struct wefti_nursery *n = poll->thing;
+    wefti_lock_take(&n->lock);
+    wefti_waiters_remove(&n->waiters, &poll->waiter);
+    wefti_lock_give(&n->lock);
+    poll->end = NULL;
+}
+
+int weft_nursery_await_poll(weft_nursery *nursery, weft_task *self, weft_wait *wait, int *out) {
+    struct wefti_nursery *n = wefti_nursery_of(nursery);
+    struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
+    int error = may_await(n, self, true);
+    if (error)
+        return error;
+    if (poll->end && poll->thing != n)
+        return -EBUSY;
+    wefti_lock_take(&n->lock); /* A1, and A3 when it has been served */
+    if (n->live) {
+        if (!poll->end && n->waiters.first) {
+            error = -EBUSY;
+        } else if (!poll->end) {
+            wefti_waiter_init_poll(&poll->waiter, self);
+            wefti_waiters_append(&n->waiters, &poll->waiter);
+            poll->end = end_wait;
+            poll->thing = n;
+        }
+        wefti_lock_give(&n->lock);
+        return error ? error : -EAGAIN;
+    }
+    if (!wefti_nursery_is_over(n))
+        settle(n);
+    wefti_lock_give(&n->lock);
+    poll->end = NULL;
+    if (n->bound)
+        unbind(n);
+    *out = result(n);
+    return 0;
+}
+
+/* A poll task cannot wait, least of all in its drop function: whoever is last frees. */
+static void abandon(struct wefti_nursery *n) {
+    if (n->bound)
+        unbind(n);
+    wefti_lock_take(&n->lock);
+    if (n->waiters.first) { /* its room goes with the task */
+        struct wefti_waiter *waiter = n->waiters.first;
+        wefti_waiters_remove(&n->waiters, waiter);
+        ((struct wefti_poll_wait *)(void *)waiter)->end = NULL; /* waiter is its first field */
+    }
+    n->abandoned = n->live > 0;
+    bool free = !n->abandoned, cancel = wefti_nursery_cancel_begin(n, WEFT_REASON_PARENT);
+    wefti_lock_give(&n->lock);
+    if (cancel)
+        wefti_nursery_cancel_begun(n);
+    if (free)
+        wefti_free(n, sizeof *n);
+}
+
+int weft_nursery_destroy(weft_nursery *nursery) {
+    struct wefti_nursery *n = wefti_nursery_of(nursery);
+    if (!n)
+        return 0;
+    if (n->kind == WEFTI_BY_POLL) {
+        abandon(n);
+        return 0;
+    }
+    struct wefti_worker *w = wefti_worker_here();
+    int error = may_await(n, w ? w->current : NULL, false);
+    if (error)
+        return error;
+    if (n->bound)
+        weft_nursery_cancel(nursery);
+    error = wefti_nursery_await(n, WEFT_NEVER);
+    wefti_free(n, sizeof *n);
+    return error;
+}
+
+/* -- Looking ---------------------------------------------------------------------------------------------------- */
+
+weft_nursery_state weft_nursery_state_of(weft_nursery *nursery) {
+    struct wefti_nursery *n = wefti_nursery_of(nursery);
+    wefti_lock_take(&n->lock);
+    weft_nursery_state state = n->state;
+    wefti_lock_give(&n->lock);
+    return state;
+}
+
+weft_reason weft_nursery_reason(weft_nursery *nursery) {
+    struct wefti_nursery *n = wefti_nursery_of(nursery);
+    wefti_lock_take(&n->lock);
+    weft_reason reason = n->reason;
+    wefti_lock_give(&n->lock);
+    return reason;
+}
+
+size_t weft_nursery_count(weft_nursery *nursery) {
+    struct wefti_nursery *n = wefti_nursery_of(nursery);
+    wefti_lock_take(&n->lock);
+    size_t live = n->live;
+    wefti_lock_give(&n->lock);
+    return live;
+}
+
+weft_task *weft_nursery_owner(weft_nursery *nursery) {
+    struct wefti_nursery *n = wefti_nursery_of(nursery);
+    wefti_lock_take(&n->lock);
+    struct weft_task *owner = wefti_nursery_is_over(n) ? NULL : n->made_by;
+    wefti_lock_give(&n->lock);
+    return owner;
+}
+
+weft_nursery *weft_nursery_current(void) {
+    struct wefti_fiber *self = wefti_fiber_self();
+    for (struct wefti_owned *owned = self ? self->owned : NULL; owned; owned = owned->below) {
+        weft_nursery *n = (weft_nursery *)(void *)wefti_nursery_of_owned(owned);
+        if (weft_nursery_owner(n))
+            return n;
+    }
+    return NULL;
+}
+
+weft_nursery *weft_nursery_parent(void) {
+    struct wefti_fiber *self = wefti_fiber_self();
+    return self && self->owner && self->owner->ended == ended ? (weft_nursery *)(void *)self->owner : NULL;
+}

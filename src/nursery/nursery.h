@@ -1,0 +1,113 @@
+/* nursery.h - the nursery object, and what its files tell each other.  Internal.
+ *
+ * What.   A nursery is a list of fibers under a lock, and `live`: how many things keep it from ending.  A child counts one, and so does whoever
+ *         works on it and is neither a child nor the owner (a pin).  Who brings `live` to 0 settles the state and serves the waiter.
+ * Words.  state OPEN, CLOSING, CLOSED, CANCELLING, CANCELLED; OPEN and CLOSING with a child, CANCELLING with a child or pin, CLOSED and CANCELLED with
+ *         neither.  `cursor`: the first child that the canceller has not yet come to.  Since only OPEN takes children, the list only shrinks meanwhile.
+ * Who.    All fields but the first block: under the lock.  A child is in the list from before it is queued until its `ended`; its `next`
+ *         and `prev` are the nursery's.  The waiter: wait.h.
+ * Race.   child: C1 lock; unlink; --live                    owner: A1 lock; live > 0: append the waiter; unlock
+ *                C2 0: settle, SERVED                              A2 suspend until SERVED
+ *                C3 unlock                                         A3 lock, unlock
+ *                C4 wake                                           A4 the memory is the caller's again
+ *         canceller: K1 lock; CANCELLING; pin; unlock
+ *                    K2 lock; take the child at the cursor, with a reference; unlock
+ *                    K3 cancel it; lock the fiber; K1 for each nursery that it owns, which are then next; unlock
+ *                    K4 all done: C1 for the pin
+ * Claim.  The owner goes on when, and only when, all children have ended and nobody touches the nursery any more.
+ *         A child of a cancelled nursery is cancelled, or has ended, and so has all that hangs on it.
+ * Why.    A1, C1 hold one lock: A1 sees 0, or C2 sees the waiter.  A3: whoever served holds the lock until C3.  A spawn locks and finds OPEN before K1, and
+ *         then the cursor will come to it; or it is refused.  K3: a nursery leaves its owner's list (under the fiber's lock) only after A3; so what is
+ *         found there can be locked and pinned.  An owner puts its new nursery into the list, then looks at its own CANCELLED;
+ *         a canceller sets CANCELLED, then looks at the list: both under the fiber's lock, so one sees the other.
+ *         No lock is held while a task is cancelled, and depth is a list, not a recursion.
+ * Locks.  fiber, then nursery; the timer's, then the nursery's.
+ * Checked by.  test/model/nursery.c
+ */
+#ifndef WEFTI_NURSERY_NURSERY_H
+#define WEFTI_NURSERY_NURSERY_H
+
+#include <weft/nursery.h>
+
+#include "fiber/fiber.h"
+#include "fiber/wait.h"
+
+struct wefti_nursery;
+struct wefti_nursery_timer;
+
+/* What a nursery may limit.  Under its lock: must not wait. */
+struct wefti_limits {
+    /* May it take this one, which is not yet in its list?  0, or the error that spawn returns. */
+    int (*admit)(struct wefti_nursery *n, const weft_fiber_spec *spec, struct wefti_fiber *fiber);
+    /* An admitted one has ended, or could not be started after all. */
+    void (*release)(struct wefti_nursery *n, struct wefti_fiber *fiber);
+};
+
+enum wefti_nursery_kind {
+    WEFTI_BY_THREAD,
+    WEFTI_BY_FIBER,
+    WEFTI_BY_POLL,
+};
+
+struct wefti_nursery {
+    struct wefti_owner owner; /* first: a child's fiber->owner points here */
+
+    /* Set when it is made, or the owner's. */
+    struct wefti_owned owned; /* in the owner's list, if that is a fiber */
+    struct weft_runtime *rt;
+    struct weft_task *made_by; /* NULL: a thread */
+    const char *name;
+    int64_t grace;
+    struct wefti_nursery_timer *timer; /* NULL: no deadline was ever set */
+    int *status;                       /* of the block */
+    uint8_t kind;
+    bool heap;       /* made by create */
+    bool bound;      /* in the owner's list, or not yet awaited */
+    bool shielded;   /* opened under a shield: cancelling the owner does not reach it */
+    bool keep_going;
+
+    struct wefti_lock lock;
+    uint8_t state, reason;
+    bool abandoned; /* nobody awaits it: the last one out frees */
+    int error;      /* the first child's */
+    size_t live;
+    struct wefti_fiber *first, *last, *cursor;
+    struct wefti_waiters waiters; /* one at most */
+    struct wefti_nursery *next;   /* in a canceller's list of work */
+
+    const struct wefti_limits *limits; /* NULL: none */
+    void *limits_data;
+};
+_Static_assert(sizeof(struct wefti_nursery) <= sizeof(weft_nursery), "room enough");
+_Static_assert(_Alignof(struct wefti_nursery) <= _Alignof(weft_nursery), "aligned enough");
+
+static inline struct wefti_nursery *wefti_nursery_of(weft_nursery *n) { return (struct wefti_nursery *)(void *)n; }
+static inline struct wefti_nursery *wefti_nursery_of_owned(struct wefti_owned *owned) {
+    return (struct wefti_nursery *)(void *)((char *)owned - offsetof(struct wefti_nursery, owned));
+}
+
+/* CLOSED or CANCELLED.  Under the lock. */
+static inline bool wefti_nursery_is_over(const struct wefti_nursery *n) {
+    return n->state == WEFT_NURSERY_CLOSED || n->state == WEFT_NURSERY_CANCELLED;
+}
+
+/* -- nursery.c --------------------------------------------------------------------------------------- */
+/* One thing less that keeps it from ending.  Takes the lock with it; the nursery may be gone afterwards. */
+void wefti_nursery_leave(struct wefti_nursery *n);
+/* Await with a limit, after which the children are cancelled (and awaited). */
+int wefti_nursery_await(struct wefti_nursery *n, int64_t until);
+
+/* -- cancel.c ---------------------------------------------------------------------------------------- */
+/* K1, under the lock.  True: the caller is to call wefti_nursery_cancel_begun without it. */
+bool wefti_nursery_cancel_begin(struct wefti_nursery *n, enum weft_reason why);
+void wefti_nursery_cancel_begun(struct wefti_nursery *n);
+/* Both. */
+void wefti_nursery_cancel(struct wefti_nursery *n, enum weft_reason why);
+/* A fiber was cancelled: its nurseries are. */
+void wefti_nursery_owner_cancelled(struct wefti_fiber *fiber);
+
+/* -- timer.c ----------------------------------------------------------------------------------------- */
+/* By the owner: it is awaited, and nobody knows of it any more. */
+void wefti_nursery_timer_end(struct wefti_nursery *n);
+
+#endif
