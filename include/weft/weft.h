@@ -3,9 +3,11 @@
 #define WEFT_H
 
 #include <weft/base.h>
+#include <weft/chan.h>
 #include <weft/fiber.h>
 #include <weft/fork.h>
 #include <weft/runtime.h>
+#include <weft/select.h>
 #include <weft/stats.h>
 #include <weft/task.h>
 
