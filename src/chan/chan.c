@@ -9,7 +9,7 @@ static bool is_sane(size_t value_size, size_t capacity) {
 }
 
 static void set_up(struct wefti_chan *ch, size_t value_size, size_t capacity, void *buffer, uint32_t refs) {
-    ch->size = (uint32_t)value_size;
+    ch->size = (uint16_t)value_size;
     ch->buffer = buffer;
     ch->capacity = (uint32_t)capacity;
     if (capacity == WEFT_UNBOUNDED) {

@@ -40,17 +40,17 @@ struct wefti_cell {
 struct wefti_chan {
     /* What every operation touches: one line, if the memory is ours. */
     struct wefti_lock lock;
-    uint32_t size; /* of a value */
-    struct wefti_waiters receivers, senders;
-    char *buffer;      /* capacity values; or the first block */
-    uint32_t head;     /* index of the oldest value; in the first block */
-    uint32_t count;    /* of values, returned ones too */
-    uint32_t capacity; /* or WEFTI_CHAN_UNBOUNDED */
+    uint16_t size; /* of a value */
     bool closed;
+    struct wefti_waiters receivers, senders;
+    char *buffer;        /* capacity values; or the first block */
+    uint32_t head, tail; /* index of the oldest value, and of the next one; in the first and the last block */
+    uint32_t count;      /* of values, returned ones too */
+    uint32_t capacity;   /* or WEFTI_CHAN_UNBOUNDED */
 
     /* Unbounded: all but the last block are full from `head` on. */
     struct wefti_block *last, *spare;
-    uint32_t tail, block_values; /* values in the last block; in each */
+    uint32_t block_values; /* in each */
 
     struct wefti_cell *cells;    /* free */
     struct wefti_cell *returned; /* values granted and given back: older than the buffer's; by `turn` */
@@ -97,9 +97,8 @@ static inline bool wefti_chan_put(struct wefti_chan *ch, const void *value) {
         if (!wefti_chan_put_block(ch, value))
             return false;
     } else {
-        uint32_t at = ch->head + ch->count;
-        at = at >= ch->capacity ? at - ch->capacity : at;
-        wefti_chan_copy(ch->buffer + (size_t)at * ch->size, value, ch->size);
+        wefti_chan_copy(ch->buffer + (size_t)ch->tail * ch->size, value, ch->size);
+        ch->tail = ch->tail + 1 == ch->capacity ? 0 : ch->tail + 1;
     }
     ch->count++;
     return true;
