@@ -3,12 +3,14 @@
 #define WEFT_H
 
 #include <weft/base.h>
+#include <weft/chan.h>
 #include <weft/fiber.h>
 #include <weft/fork.h>
 #include <weft/io.h>
 #include <weft/net.h>
 #include <weft/nursery.h>
 #include <weft/runtime.h>
+#include <weft/select.h>
 #include <weft/stats.h>
 #include <weft/sync.h>
 #include <weft/task.h>

@@ -1,0 +1,76 @@
+/* case.c - channels as cases of a select (fiber/select.h has the interface). */
+#include "chan/chan.h"
+
+#include "fiber/select.h"
+
+static struct wefti_chan *chan_of(const weft_case *c) { return c->thing; }
+
+static void served(weft_case *c, struct wefti_waiter *waiter) { c->result = (int)waiter->result; }
+
+/* -EAGAIN: the lock is held. */
+static bool tried(weft_case *c, int error) {
+    if (error == -EAGAIN) {
+        wefti_lock_give(&chan_of(c)->lock);
+        return false;
+    }
+    c->result = error;
+    return true;
+}
+
+/* The lock is held, and given back.  Unless it could happen now, the record is in. */
+static bool begin(weft_case *c, struct wefti_waiter *waiter, struct wefti_waiters *list, bool could) {
+    if (!could) {
+        waiter->slot = c->value;
+        wefti_waiters_append(list, waiter);
+    }
+    wefti_lock_give(&chan_of(c)->lock);
+    return !could;
+}
+
+static void end(weft_case *c, struct wefti_waiter *waiter, struct wefti_waiters *list) {
+    wefti_lock_take(&chan_of(c)->lock);
+    wefti_waiters_remove(list, waiter);
+    wefti_lock_give(&chan_of(c)->lock);
+}
+
+/* -- Receiving ----------------------------------------------------------------------------------------------- */
+
+static bool try_recv(weft_case *c) { return tried(c, wefti_chan_recv_locking(chan_of(c), c->value)); }
+
+static bool begin_recv(weft_case *c, struct wefti_waiter *waiter) {
+    struct wefti_chan *ch = chan_of(c);
+    wefti_lock_take(&ch->lock);
+    return begin(c, waiter, &ch->receivers,
+                 ch->count || ch->closed || wefti_waiters_has_other(&ch->senders, waiter->choice));
+}
+
+static void end_recv(weft_case *c, struct wefti_waiter *waiter) { end(c, waiter, &chan_of(c)->receivers); }
+
+static const struct weft_case_kind recv_kind = {"a value from a channel", try_recv, begin_recv, end_recv, served};
+
+weft_case weft_case_recv(weft_chan *ch, void *value) {
+    return (weft_case){.kind = &recv_kind, .thing = ch, .value = value};
+}
+
+weft_case weft_case_oneshot(weft_oneshot_receiver *receiver, void *value) {
+    return (weft_case){.kind = &recv_kind, .thing = receiver, .value = value}; /* it is a channel: oneshot.c */
+}
+
+/* -- Sending ------------------------------------------------------------------------------------------------- */
+
+static bool try_send(weft_case *c) { return tried(c, wefti_chan_send_locking(chan_of(c), c->value)); }
+
+static bool begin_send(weft_case *c, struct wefti_waiter *waiter) {
+    struct wefti_chan *ch = chan_of(c);
+    wefti_lock_take(&ch->lock);
+    return begin(c, waiter, &ch->senders,
+                 ch->count < ch->capacity || ch->closed || wefti_waiters_has_other(&ch->receivers, waiter->choice));
+}
+
+static void end_send(weft_case *c, struct wefti_waiter *waiter) { end(c, waiter, &chan_of(c)->senders); }
+
+static const struct weft_case_kind send_kind = {"room in a channel", try_send, begin_send, end_send, served};
+
+weft_case weft_case_send(weft_chan *ch, const void *value) {
+    return (weft_case){.kind = &send_kind, .thing = ch, .value = (void *)(uintptr_t)value}; /* only read */
+}

@@ -1,0 +1,178 @@
+/* chan.h - the channel object, and what happens under its lock.  Internal.
+ *
+ * What.   A lock, a buffer, and two lists of waiters.  Everything is done under the lock, in a few dozen instructions; who is to be
+ *         woken is woken after it.
+ * Rules.  1 A receiver waits only while the buffer is empty, a sender only while it is full; so never both, but for records of
+ *           selects that are over (wait.h), which whoever meets them takes out.
+ *         2 A value for a receiver that waits goes straight to its slot; a waiting sender's value goes into the buffer as soon as there is
+ *           room, by whoever made the room.  So order is kept, and who is woken has nothing left to do.
+ *         3 Closed: nobody waits.
+ *         4 The last touch of a server is giving the lock back.  So a channel may be freed by who has the lock once, and then no more
+ *           calls: wefti_chan_end.
+ * Cells.  A poll task that waits has its value in a cell, which is the channel's: a value that was granted and never fetched goes back to the
+ *         front, with its cell, and no memory is needed for it.  Cells are kept for the next one.
+ * Checked by.  test/model/chan.c
+ */
+#ifndef WEFTI_CHAN_CHAN_H
+#define WEFTI_CHAN_CHAN_H
+
+#include <string.h>
+#include <weft/chan.h>
+
+#include "fiber/wait.h"
+#include "queue/lock.h"
+
+#define WEFTI_CHAN_UNBOUNDED UINT32_MAX
+#define WEFTI_CHAN_WAKES 16 /* how many are served in one turn under the lock */
+
+/* A piece of an unbounded channel's buffer. */
+struct wefti_block {
+    struct wefti_block *next;
+    _Alignas(16) char values[];
+};
+
+struct wefti_cell {
+    struct wefti_cell *next;
+    uint64_t turn; /* when it began to wait: returned values keep that order */
+    _Alignas(16) char value[];
+};
+
+struct wefti_chan {
+    /* What every operation touches: one line, if the memory is ours. */
+    struct wefti_lock lock;
+    uint16_t size; /* of a value */
+    bool closed;
+    struct wefti_waiters receivers, senders;
+    char *buffer;        /* capacity values; or the first block */
+    uint32_t head, tail; /* index of the oldest value, and of the next one; in the first and the last block */
+    uint32_t count;      /* of values, returned ones too */
+    uint32_t capacity;   /* or WEFTI_CHAN_UNBOUNDED */
+
+    /* Unbounded: all but the last block are full from `head` on. */
+    struct wefti_block *last, *spare;
+    uint32_t block_values; /* in each */
+
+    struct wefti_cell *cells;    /* free */
+    struct wefti_cell *returned; /* values granted and given back: older than the buffer's; by `turn` */
+    uint64_t turns;
+    uint32_t lent; /* cells in use */
+    _Atomic uint32_t refs;
+    uint32_t bytes; /* of our memory; 0: the caller's */
+};
+_Static_assert(sizeof(struct wefti_chan) <= sizeof(weft_chan), "room enough");
+_Static_assert(offsetof(struct wefti_chan, last) == 64, "one cache line");
+
+static inline struct wefti_chan *wefti_chan_of(weft_chan *ch) { return (struct wefti_chan *)(void *)ch; }
+
+static inline void wefti_chan_copy(void *to, const void *from, uint32_t size) {
+    if (WEFTI_LIKELY(size == 8))
+        memcpy(to, from, 8);
+    else if (size == 4)
+        memcpy(to, from, 4);
+    else if (size)
+        memcpy(to, from, size);
+}
+
+/* -- buffer.c: unbounded ------------------------------------------------------------------------------------ */
+/* Under the lock.  False: there is no block for it; then `more` without the lock, and try again. */
+bool wefti_chan_put_block(struct wefti_chan *ch, const void *value);
+/* Under the lock: free what it returns (may be NULL) after it. */
+struct wefti_block *wefti_chan_take_block(struct wefti_chan *ch, void *value);
+/* Without the lock.  0; -ENOMEM. */
+int wefti_chan_more(struct wefti_chan *ch);
+void wefti_chan_block_free(struct wefti_chan *ch, struct wefti_block *block);
+/* Under the lock: a value that was given back. */
+void wefti_chan_take_returned(struct wefti_chan *ch, void *value);
+
+/* -- chan.c -------------------------------------------------------------------------------------------------- */
+struct wefti_chan *wefti_chan_make(size_t value_size, size_t capacity, uint32_t refs, int *error);
+/* The last use: be sure that nobody is inside, and free.  Nobody waits. */
+void wefti_chan_end(struct wefti_chan *ch);
+
+/* -- Under the lock ------------------------------------------------------------------------------------------ */
+
+/* There is room in the buffer: false as wefti_chan_put_block. */
+static inline bool wefti_chan_put(struct wefti_chan *ch, const void *value) {
+    if (WEFTI_UNLIKELY(ch->capacity == WEFTI_CHAN_UNBOUNDED)) {
+        if (!wefti_chan_put_block(ch, value))
+            return false;
+    } else {
+        wefti_chan_copy(ch->buffer + (size_t)ch->tail * ch->size, value, ch->size);
+        ch->tail = ch->tail + 1 == ch->capacity ? 0 : ch->tail + 1;
+    }
+    ch->count++;
+    return true;
+}
+
+/* Send one value, if it can be done now: 0, and *waker (if not 0) is to be woken; -EPIPE; -EAGAIN; -ENOMEM: as
+ * wefti_chan_put_block. */
+static inline int wefti_chan_send_now(struct wefti_chan *ch, const void *value, wefti_waker *waker) {
+    struct wefti_waiter *receiver;
+    *waker = 0;
+    if (WEFTI_UNLIKELY(ch->closed))
+        return -EPIPE;
+    if (ch->receivers.first && (receiver = wefti_waiters_take(&ch->receivers))) {
+        wefti_chan_copy(receiver->slot, value, ch->size);
+        receiver->result = 0;
+        *waker = wefti_waiter_serve(receiver);
+        return 0;
+    }
+    if (ch->count >= ch->capacity)
+        return -EAGAIN;
+    return wefti_chan_put(ch, value) ? 0 : -ENOMEM;
+}
+
+/* There is a value: take it, and let a sender that waits have the room. */
+static inline struct wefti_block *wefti_chan_take(struct wefti_chan *ch, void *value, wefti_waker *waker) {
+    struct wefti_block *empty = NULL;
+    struct wefti_waiter *sender;
+    if (WEFTI_UNLIKELY(ch->returned != NULL)) {
+        wefti_chan_take_returned(ch, value);
+    } else if (WEFTI_UNLIKELY(ch->capacity == WEFTI_CHAN_UNBOUNDED)) {
+        empty = wefti_chan_take_block(ch, value);
+    } else {
+        wefti_chan_copy(value, ch->buffer + (size_t)ch->head * ch->size, ch->size);
+        ch->head = ch->head + 1 == ch->capacity ? 0 : ch->head + 1;
+    }
+    ch->count--;
+    if (ch->senders.first && ch->count < ch->capacity && (sender = wefti_waiters_take(&ch->senders))) {
+        wefti_chan_put(ch, sender->slot);
+        sender->result = 0;
+        *waker = wefti_waiter_serve(sender);
+    }
+    return empty;
+}
+
+/* Receive one value, if it can be done now: 0, and *waker (if not 0) is to be woken, *empty to be freed; -EPIPE; -EAGAIN. */
+static inline int wefti_chan_recv_now(struct wefti_chan *ch, void *value, wefti_waker *waker,
+                                      struct wefti_block **empty) {
+    struct wefti_waiter *sender;
+    *waker = 0;
+    *empty = NULL;
+    if (ch->count) {
+        *empty = wefti_chan_take(ch, value, waker);
+        return 0;
+    }
+    if (ch->senders.first && (sender = wefti_waiters_take(&ch->senders))) { /* a rendezvous */
+        wefti_chan_copy(value, sender->slot, ch->size);
+        sender->result = 0;
+        *waker = wefti_waiter_serve(sender);
+        return 0;
+    }
+    return ch->closed ? -EPIPE : -EAGAIN;
+}
+
+/* -- The same with the lock ---------------------------------------------------------------------------------- */
+
+/* Give the lock back, and do what was left for afterwards. */
+static inline void wefti_chan_unlock(struct wefti_chan *ch, wefti_waker waker) {
+    wefti_lock_give(&ch->lock);
+    if (waker)
+        wefti_waiter_wake(waker);
+}
+
+/* 0; -EPIPE; -ENOMEM.  -EAGAIN: it would have to wait, and the lock is still held. */
+int wefti_chan_send_locking(struct wefti_chan *ch, const void *value);
+int wefti_chan_recv_locking(struct wefti_chan *ch, void *value);
+
+#endif

@@ -1,0 +1,166 @@
+/* transfer.c - sending and receiving, one value or many (chan.h has the rules). */
+#include "chan/chan.h"
+
+int wefti_chan_send_locking(struct wefti_chan *ch, const void *value) {
+    for (;;) {
+        wefti_waker waker;
+        wefti_lock_take(&ch->lock);
+        int error = wefti_chan_send_now(ch, value, &waker);
+        if (WEFTI_UNLIKELY(error == -EAGAIN))
+            return error;
+        wefti_chan_unlock(ch, waker);
+        if (WEFTI_LIKELY(error != -ENOMEM))
+            return error;
+        if ((error = wefti_chan_more(ch)))
+            return error;
+    }
+}
+
+int wefti_chan_recv_locking(struct wefti_chan *ch, void *value) {
+    wefti_waker waker;
+    struct wefti_block *empty;
+    wefti_lock_take(&ch->lock);
+    int error = wefti_chan_recv_now(ch, value, &waker, &empty);
+    if (WEFTI_UNLIKELY(error == -EAGAIN))
+        return error;
+    wefti_chan_unlock(ch, waker);
+    if (WEFTI_UNLIKELY(empty != NULL))
+        wefti_chan_block_free(ch, empty);
+    return error;
+}
+
+/* Wait in `list`; the lock is held, and given back.  0 or -EPIPE: what the server says; else it has not been served. */
+static int wait_in(struct wefti_chan *ch, struct wefti_waiters *list, void *slot, weft_deadline until,
+                   const char *what) {
+    struct wefti_waiter waiter;
+    int error = until <= 0 ? -ETIMEDOUT : wefti_waiter_init(&waiter);
+    if (error) {
+        wefti_lock_give(&ch->lock);
+        return error;
+    }
+    waiter.slot = slot;
+    wefti_waiters_append(list, &waiter);
+    wefti_lock_give(&ch->lock);
+    error = wefti_waiter_wait(&waiter, until, what);
+    if (WEFTI_UNLIKELY(error != 0)) {
+        wefti_lock_take(&ch->lock);
+        bool removed = wefti_waiters_remove(list, &waiter);
+        wefti_lock_give(&ch->lock);
+        if (removed)
+            return error;
+        wefti_waiter_settle(&waiter); /* served after all */
+    }
+    return (int)waiter.result;
+}
+
+static int send_waiting(struct wefti_chan *ch, const void *value, weft_deadline until) {
+    return wait_in(ch, &ch->senders, (void *)(uintptr_t)value, until, "room in a channel"); /* the server only reads */
+}
+
+static int recv_waiting(struct wefti_chan *ch, void *value, weft_deadline until) {
+    return wait_in(ch, &ch->receivers, value, until, "a value from a channel");
+}
+
+int weft_chan_send(weft_chan *handle, const void *value, weft_deadline until) {
+    struct wefti_chan *ch = wefti_chan_of(handle);
+    int error = wefti_chan_send_locking(ch, value);
+    return error == -EAGAIN ? send_waiting(ch, value, until) : error;
+}
+
+int weft_chan_recv(weft_chan *handle, void *value, weft_deadline until) {
+    struct wefti_chan *ch = wefti_chan_of(handle);
+    int error = wefti_chan_recv_locking(ch, value);
+    return error == -EAGAIN ? recv_waiting(ch, value, until) : error;
+}
+
+/* -- Many ---------------------------------------------------------------------------------------------------- */
+
+/* Those to be woken after the lock was given back. */
+struct wakes {
+    wefti_waker waker[WEFTI_CHAN_WAKES];
+    unsigned count;
+};
+
+static void wake_all(struct wakes *wakes) {
+    for (unsigned i = 0; i < wakes->count; i++)
+        wefti_waiter_wake(wakes->waker[i]);
+}
+
+/* As many as go now, and the error of the one that did not: 0, -EPIPE, -EAGAIN with the lock held, -ENOMEM. */
+static int send_some(struct wefti_chan *ch, const char *values, size_t count, size_t *sent) {
+    for (;;) {
+        struct wakes wakes = {.count = 0};
+        int error = 0;
+        wefti_lock_take(&ch->lock);
+        while (!error && *sent < count && wakes.count < WEFTI_CHAN_WAKES) {
+            wefti_waker *waker = &wakes.waker[wakes.count];
+            if (!(error = wefti_chan_send_now(ch, values + *sent * ch->size, waker))) {
+                wakes.count += *waker != 0;
+                ++*sent;
+            }
+        }
+        if (error == -EAGAIN && !wakes.count)
+            return error;
+        wefti_lock_give(&ch->lock);
+        wake_all(&wakes);
+        if (error == -ENOMEM)
+            error = wefti_chan_more(ch);
+        if ((error && error != -EAGAIN) || *sent == count)
+            return error;
+    }
+}
+
+int weft_chan_send_many(weft_chan *handle, const void *values, size_t count, weft_deadline until) {
+    struct wefti_chan *ch = wefti_chan_of(handle);
+    size_t sent = 0;
+    int error = count > INT32_MAX ? -EINVAL : 0;
+    while (!error && sent < count) {
+        error = send_some(ch, values, count, &sent);
+        if (error == -EAGAIN && !(error = send_waiting(ch, (const char *)values + sent * ch->size, until)))
+            sent++;
+    }
+    return sent ? (int)sent : error;
+}
+
+/* As many as are there: how many, or if none -EPIPE, or -EAGAIN with the lock held. */
+static int recv_some(struct wefti_chan *ch, char *values, size_t count) {
+    size_t got = 0;
+    int error = 0;
+    while (got < count && !error) {
+        struct wakes wakes = {.count = 0};
+        struct wefti_block *empty = NULL;
+        wefti_lock_take(&ch->lock);
+        while (got < count && wakes.count < WEFTI_CHAN_WAKES && !empty) {
+            wefti_waker *waker = &wakes.waker[wakes.count];
+            if ((error = wefti_chan_recv_now(ch, values + got * ch->size, waker, &empty)))
+                break;
+            wakes.count += *waker != 0;
+            got++;
+        }
+        if (error == -EAGAIN && !got)
+            return error;
+        wefti_lock_give(&ch->lock);
+        wake_all(&wakes);
+        if (empty)
+            wefti_chan_block_free(ch, empty);
+    }
+    return got ? (int)got : error;
+}
+
+int weft_chan_recv_many(weft_chan *handle, void *values, size_t count, weft_deadline until) {
+    struct wefti_chan *ch = wefti_chan_of(handle);
+    if (count == 0 || count > INT32_MAX)
+        return count ? -EINVAL : 0;
+    int got = recv_some(ch, values, count);
+    if (got != -EAGAIN)
+        return got;
+    int error = recv_waiting(ch, values, until);
+    if (error)
+        return error;
+    if (count > 1) { /* more may have come while we were on our way */
+        got = recv_some(ch, (char *)values + ch->size, count - 1);
+        if (got == -EAGAIN)
+            wefti_lock_give(&ch->lock);
+    }
+    return 1 + (count > 1 && got > 0 ? got : 0);
+}

@@ -1,0 +1,132 @@
+/* watch.c - one value that changes, and those who wait for its next version. */
+#include "chan/bell.h"
+#include "chan/chan.h"
+
+struct weft_watch {
+    struct wefti_bell bell;
+    uint32_t size;
+    uint64_t version;
+    _Alignas(16) char value[];
+};
+
+int weft_watch_create(size_t value_size, const void *first, weft_watch **out) {
+    if (value_size > WEFT_CHAN_VALUE_MAX)
+        return -EINVAL;
+    struct weft_watch *watch = wefti_alloc(sizeof *watch + value_size);
+    if (!watch)
+        return -ENOMEM;
+    watch->size = (uint32_t)value_size;
+    watch->version = 1;
+    if (first)
+        wefti_chan_copy(watch->value, first, watch->size);
+    store_relaxed(&watch->bell.refs, 1); /* nobody else knows it yet */
+    *out = watch;
+    return 0;
+}
+
+weft_watch *weft_watch_clone(weft_watch *watch) {
+    wefti_bell_ref(&watch->bell);
+    return watch;
+}
+
+void weft_watch_drop(weft_watch *watch) {
+    if (watch && wefti_bell_unref(&watch->bell))
+        wefti_free(watch, sizeof *watch + watch->size);
+}
+
+int weft_watch_set(weft_watch *watch, const void *value) {
+    wefti_lock_take(&watch->bell.lock);
+    if (watch->bell.closed) {
+        wefti_lock_give(&watch->bell.lock);
+        return -EPIPE;
+    }
+    wefti_chan_copy(watch->value, value, watch->size);
+    watch->version++;
+    wefti_bell_ring(&watch->bell);
+    return 0;
+}
+
+uint64_t weft_watch_get(weft_watch *watch, void *value) {
+    wefti_lock_take(&watch->bell.lock);
+    wefti_chan_copy(value, watch->value, watch->size);
+    uint64_t version = watch->version;
+    wefti_lock_give(&watch->bell.lock);
+    return version;
+}
+
+void weft_watch_close(weft_watch *watch) { wefti_bell_close(&watch->bell); }
+
+/* 0; -EPIPE; -EAGAIN: the lock is held. */
+static int look_locking(struct weft_watch *watch, uint64_t *version, void *value) {
+    wefti_lock_take(&watch->bell.lock);
+    int error = 0;
+    if (watch->version != *version) {
+        wefti_chan_copy(value, watch->value, watch->size);
+        *version = watch->version;
+    } else if (watch->bell.closed) {
+        error = -EPIPE;
+    } else {
+        return -EAGAIN;
+    }
+    wefti_lock_give(&watch->bell.lock);
+    return error;
+}
+
+int weft_watch_wait(weft_watch *watch, uint64_t *version, void *value, weft_deadline until) {
+    for (;;) {
+        int error = look_locking(watch, version, value);
+        if (error != -EAGAIN)
+            return error;
+        error = wefti_bell_wait(&watch->bell, until, "a watch");
+        if (error)
+            return error;
+    }
+}
+
+int weft_watch_wait_poll(weft_watch *watch, weft_task *self, weft_wait *room, uint64_t *version, void *value) {
+    struct wefti_poll_wait *wait = wefti_poll_wait_of(room);
+    if (wefti_bell_poll_waits(wait))
+        return -EAGAIN;
+    int error = look_locking(watch, version, value);
+    if (error == -EAGAIN)
+        wefti_bell_poll_begin(&watch->bell, self, wait);
+    return error;
+}
+
+/* -- Select -------------------------------------------------------------------------------------------------- */
+
+static bool try_now(weft_case *c) {
+    struct weft_watch *watch = c->thing;
+    c->result = look_locking(watch, c->extra, c->value);
+    if (c->result != -EAGAIN)
+        return true;
+    wefti_lock_give(&watch->bell.lock);
+    return false;
+}
+
+static bool begin(weft_case *c, struct wefti_waiter *waiter) {
+    struct weft_watch *watch = c->thing;
+    wefti_lock_take(&watch->bell.lock);
+    if (watch->version != *c->extra || watch->bell.closed) {
+        wefti_lock_give(&watch->bell.lock);
+        return false;
+    }
+    wefti_bell_case_begin(&watch->bell, waiter);
+    return true;
+}
+
+static void end(weft_case *c, struct wefti_waiter *waiter) {
+    wefti_bell_case_end(&((struct weft_watch *)c->thing)->bell, waiter);
+}
+
+static void served(weft_case *c, struct wefti_waiter *waiter) {
+    (void)waiter;
+    bool there = try_now(c); /* versions only grow */
+    wefti_assert(there, 0);
+}
+
+static const struct weft_case_kind kind = {"a watch", try_now, begin, end, served};
+
+weft_case weft_case_watch(weft_watch *watch, uint64_t *version, void *value) {
+    return (weft_case){.kind = &kind, .thing = watch, .value = value, .extra = version};
+}

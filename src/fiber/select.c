@@ -1,0 +1,176 @@
+/* select.c - waiting for whichever of several things comes first (select.h has the protocol). */
+#include "fiber/select.h"
+
+#include "base/random.h"
+
+#define FEW 8u            /* cases whose records are small on any stack */
+#define PATIENCE 16u      /* collisions before another thread is let go first */
+#define SEED_STEP 0x9E37u /* an odd number */
+
+struct select {
+    weft_case *cases;
+    struct wefti_waiter *waiters;
+    unsigned count;
+    uint8_t order[WEFT_SELECT_MAX]; /* in which they are tried */
+    struct wefti_choice choice;
+};
+
+/* -- Order --------------------------------------------------------------------------------------------------- */
+
+/* Fair whatever set of them is ready: any order with the same chance. */
+static void shuffle(struct select *s) {
+    static _Atomic uint64_t draws; /* of threads that are no workers */
+    struct wefti_worker *w = wefti_worker_here();
+    struct wefti_random mine, *random = &mine;
+    if (w)
+        random = &w->random;
+    else
+        wefti_random_init(&mine, add_relaxed(&draws, SEED_STEP)); /* a number */
+    for (unsigned i = 0; i < s->count; i++) {
+        unsigned j = i ? wefti_random_below(random, i + 1) : 0;
+        s->order[i] = s->order[j];
+        s->order[j] = (uint8_t)i;
+    }
+}
+
+/* -- Records ------------------------------------------------------------------------------------------------- */
+
+bool wefti_waiters_has_other(struct wefti_waiters *list, const struct wefti_choice *ours) {
+    for (struct wefti_waiter *waiter = list->first, *next; waiter; waiter = next) {
+        next = waiter->next;
+        if (!waiter->choice)
+            return true;
+        if (waiter->choice == ours)
+            continue;
+        if (load_relaxed(&waiter->choice->taken) == 0) /* if it is taken meanwhile, who tries will see */
+            return true;
+        wefti_waiters_remove(list, waiter);
+    }
+    return false;
+}
+
+/* Put in a record for each case.  How many were put in; fewer than all: then one of them could happen now, or has.  -EINVAL. */
+static int begin_all(struct select *s) {
+    store_relaxed(&s->choice.taken, 0); /* published by the things' locks */
+    for (unsigned i = 0; i < s->count; i++) {
+        struct wefti_waiter *waiter = &s->waiters[i];
+        int error = wefti_waiter_init(waiter);
+        if (error)
+            return error;
+        waiter->waker = s->waiters[0].waker; /* a thread sleeps in one place only */
+        waiter->choice = &s->choice;
+        waiter->index = i;
+    }
+    for (unsigned i = 0; i < s->count; i++) {
+        weft_case *c = &s->cases[s->order[i]];
+        if (c->kind && c->kind->begin && !c->kind->begin(c, &s->waiters[s->order[i]]))
+            return (int)i;
+    }
+    return (int)s->count;
+}
+
+/* Take out the first `count` of them.  Then nobody knows of us any more: the index of the one that was served, or -1. */
+static int end_all(struct select *s, unsigned count) {
+    uint32_t taken = load_relaxed(&s->choice.taken); /* a hint: that one is out already, if it was served */
+    for (unsigned i = 0; i < count; i++) {
+        unsigned at = s->order[i];
+        weft_case *c = &s->cases[at];
+        if (c->kind && c->kind->begin && !(at + 1 == taken && wefti_waiter_is_served(&s->waiters[at])))
+            c->kind->end(c, &s->waiters[at]);
+    }
+    return (int)load_relaxed(&s->choice.taken) - 1; /* the locks order it */
+}
+
+/* -- The call ------------------------------------------------------------------------------------------------ */
+
+static int try_all(struct select *s) {
+    shuffle(s);
+    for (unsigned i = 0; i < s->count; i++) {
+        weft_case *c = &s->cases[s->order[i]];
+        if (c->kind && c->kind->try_now(c))
+            return s->order[i];
+    }
+    return -EAGAIN;
+}
+
+static int fired(struct select *s, int index) {
+    s->cases[index].kind->served(&s->cases[index], &s->waiters[index]);
+    return index;
+}
+
+/* The first time that one of the cases waits for, and which. */
+static int64_t earliest(const struct select *s, int64_t until, int *index) {
+    *index = -1;
+    for (unsigned i = 0; i < s->count; i++)
+        if (s->cases[i].kind && !s->cases[i].kind->begin && s->cases[i].at < until) {
+            until = s->cases[i].at;
+            *index = (int)i;
+        }
+    return until;
+}
+
+static int select_in(struct select *s, weft_deadline until) {
+    for (unsigned turn = 1;; turn++) {
+        int index = try_all(s), timer;
+        if (index >= 0)
+            return index;
+        if (until <= 0)
+            return -ETIMEDOUT;
+        int64_t first = earliest(s, until, &timer);
+        int begun = begin_all(s);
+        if (begun < 0)
+            return begun;
+        int why = -EAGAIN;
+        if ((unsigned)begun == s->count)
+            why = wefti_waiter_wait_any(s->waiters, &s->choice, first, "a select");
+        index = end_all(s, (unsigned)begun);
+        if (index >= 0) {
+            if (why)
+                wefti_waiter_settle(&s->waiters[index]); /* served after all */
+            return fired(s, index);
+        }
+        if (why == -ETIMEDOUT && timer >= 0) {
+            s->cases[timer].result = 0;
+            return timer;
+        }
+        if (why != -EAGAIN)
+            return why;
+        if (turn % PATIENCE == 0) /* another select is at it, and gets in our way as we in its */
+            wefti_thread_yield();
+        else
+            wefti_relax();
+    }
+}
+
+/* Apart, for their stack frames. */
+static __attribute__((noinline)) int select_few(struct select *s, weft_deadline until) {
+    struct wefti_waiter waiters[FEW];
+    s->waiters = waiters;
+    return select_in(s, until);
+}
+static __attribute__((noinline)) int select_many(struct select *s, weft_deadline until) {
+    struct wefti_waiter waiters[WEFT_SELECT_MAX];
+    s->waiters = waiters;
+    return select_in(s, until);
+}
+
+int weft_select(weft_case *cases, size_t count, weft_deadline until) {
+    if (count > WEFT_SELECT_MAX)
+        return -EINVAL;
+    struct select s;
+    s.cases = cases;
+    s.count = (unsigned)count;
+    return count <= FEW ? select_few(&s, until) : select_many(&s, until);
+}
+
+/* -- Time ---------------------------------------------------------------------------------------------------- */
+
+static bool try_at(weft_case *c) {
+    c->result = 0;
+    return c->at <= 0 || (c->at != WEFT_NEVER && c->at <= weft_now());
+}
+
+/* No `begin`: the select itself wakes up for it. */
+static const struct weft_case_kind at_kind = {.what = "a timer", .try_now = try_at};
+
+weft_case weft_case_at(weft_deadline at) { return (weft_case){.kind = &at_kind, .at = at}; }
