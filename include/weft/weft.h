@@ -3,6 +3,7 @@
 #define WEFT_H
 
 #include <weft/base.h>
+#include <weft/budget.h>
 #include <weft/fiber.h>
 #include <weft/fork.h>
 #include <weft/runtime.h>

@@ -72,6 +72,8 @@ int wefti_fiber_make(struct weft_runtime *rt, const weft_fiber_spec *spec, struc
     fiber->migrate = spec->migrate;
     fiber->has_value = false;
     fiber->preempt_off = 0;
+    fiber->discard = spec->discard;
+    fiber->purse = (struct wefti_purse){.left = (int32_t)rt->yield_ops, .slice = rt->yield_ops};
     fiber->locals = NULL;
     return 0;
 }

@@ -9,6 +9,14 @@
 
 struct wefti_stack;
 
+/* What a fiber may still use, and what it has used (fiber/meter.h): its own, touched by nobody else while it lives. */
+struct wefti_purse {
+    int32_t left;   /* ops until something is due; below 0: it is, and as many are owed */
+    uint32_t slice; /* what `left` began with ... */
+    uint64_t used;  /* ... and ops before that */
+    void *room[4];
+};
+
 /* Who is told when a fiber that belongs to something ends: its nursery. */
 struct wefti_owner;
 
@@ -24,11 +32,12 @@ struct wefti_fiber {
     uint8_t stack_log2;
     bool migrate, has_value;
     uint8_t preempt_off;          /* depth of weft_preempt_off */
-    uint32_t reserved;
+    bool discard;                 /* may be ended in the midst of metered code */
+    uint8_t reserved[3];
     void **locals;                /* table of fiber-locals, or NULL */
 
     struct wefti_fiber *next, *prev; /* the owner's list */
-    void *extra[6];                  /* the owner's */
+    struct wefti_purse purse;
 };
 
 _Static_assert(sizeof(struct wefti_fiber) == 192, "three cache lines");
