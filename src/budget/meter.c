@@ -10,7 +10,7 @@ void __sanitizer_cov_trace_pc(void) {
     if (!w || !w->current || !wefti_task_is_fiber(w->current))
         return;
     struct wefti_fiber *self = wefti_fiber_of(w->current);
-    if (WEFTI_UNLIKELY(--self->purse.left < 0))
+    if (WEFTI_UNLIKELY(--self->ops_left < 0))
         wefti_meter_due(self);
 }
 
@@ -20,23 +20,22 @@ static bool is_on_its_stack(const struct wefti_fiber *self) {
 }
 
 /* A new slice; the first ops of it are those owed. */
-static void refill(struct wefti_worker *w, struct wefti_purse *purse) {
-    uint32_t owed = (uint32_t)-purse->left, slice = w->rt->yield_ops > owed ? w->rt->yield_ops : owed;
-    purse->used += purse->slice;
-    purse->slice = slice;
-    purse->left = (int32_t)(slice - owed);
+static void refill(struct wefti_worker *w, struct wefti_fiber *self) {
+    uint32_t owed = (uint32_t)-self->ops_left, slice = w->rt->yield_ops > owed ? w->rt->yield_ops : owed;
+    self->ops_left = (int32_t)(slice - owed);
+    self->ops_end += slice;
 }
 
 void wefti_meter_due(struct wefti_fiber *self) {
     struct wefti_worker *w = wefti_worker_here();
-    if (self->purse.left < WEFTI_OWED_MAX)
-        self->purse.left = WEFTI_OWED_MAX;
+    if (self->ops_left < WEFTI_OWED_MAX)
+        self->ops_left = WEFTI_OWED_MAX;
     if (self->preempt_off || !self->stack || !is_on_its_stack(self) || wefti_deque_length(&w->jobs))
         return;
     if (self->discard && wefti_fiber_must_end(self))
         wefti_fiber_discard(self);
     int saved = *w->errno_at; /* the caller's code does not know that it made a call */
-    refill(w, &self->purse);
+    refill(w, self);
     wefti_fiber_preempt(w, self);
     *wefti_worker_here()->errno_at = saved;
 }
@@ -59,6 +58,6 @@ void weft_preempt_on(void) {
     if (!self)
         return;
     wefti_assert(self->preempt_off > 0, 0); /* without an off before */
-    if (--self->preempt_off == 0 && self->purse.left < 0)
+    if (--self->preempt_off == 0 && self->ops_left < 0)
         wefti_meter_due(self);
 }

@@ -73,7 +73,9 @@ int wefti_fiber_make(struct weft_runtime *rt, const weft_fiber_spec *spec, struc
     fiber->has_value = false;
     fiber->preempt_off = 0;
     fiber->discard = spec->discard;
-    fiber->purse = (struct wefti_purse){.left = (int32_t)rt->yield_ops, .slice = rt->yield_ops};
+    fiber->ops_left = (int32_t)rt->yield_ops;
+    fiber->ops_end = rt->yield_ops;
+    fiber->account = NULL;
     fiber->locals = NULL;
     return 0;
 }

@@ -9,13 +9,8 @@
 
 struct wefti_stack;
 
-/* What a fiber may still use, and what it has used (fiber/meter.h): its own, touched by nobody else while it lives. */
-struct wefti_purse {
-    int32_t left;   /* ops until something is due; below 0: it is, and as many are owed */
-    uint32_t slice; /* what `left` began with ... */
-    uint64_t used;  /* ... and ops before that */
-    void *room[4];
-};
+/* What it may use, of a fiber with a budget (account.h). */
+struct wefti_account;
 
 /* Who is told when a fiber that belongs to something ends: its nursery. */
 struct wefti_owner;
@@ -30,14 +25,18 @@ struct wefti_fiber {
     _Atomic int64_t waits_since;  /* ... and when it began to, to a tick */
     struct wefti_owner *owner;    /* NULL: the runtime */
     uint8_t stack_log2;
-    bool migrate, has_value;
+    bool migrate : 1, has_value : 1;
+    bool discard : 1; /* may be ended in the midst of metered code */
     uint8_t preempt_off;          /* depth of weft_preempt_off */
-    bool discard;                 /* may be ended in the midst of metered code */
-    uint8_t reserved[3];
+    uint32_t reserved;
     void **locals;                /* table of fiber-locals, or NULL */
 
     struct wefti_fiber *next, *prev; /* the owner's list */
-    struct wefti_purse purse;
+    /* Metering (fiber/meter.h): the running fiber's own. */
+    int32_t ops_left;              /* until something is due; below 0: it is, and as many are owed */
+    uint64_t ops_end;              /* all ops it will have used when `left` is 0 */
+    struct wefti_account *account; /* NULL: nothing it does is charged */
+    void *extra[3];                /* the owner's */
 };
 
 _Static_assert(sizeof(struct wefti_fiber) == 192, "three cache lines");

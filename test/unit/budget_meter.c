@@ -47,10 +47,10 @@ static int owe(void *arg) {
     (void)arg;
     struct wefti_fiber *self = wefti_fiber_self();
     weft_preempt_off();
-    self->purse.left = INT32_MIN + 5;
+    self->ops_left = INT32_MIN + 5;
     metered_sum(1000);
-    bool owes = self->purse.left < INT32_MIN / 4;
-    self->purse.left = 0;
+    bool owes = self->ops_left < INT32_MIN / 4;
+    self->ops_left = 0;
     weft_preempt_on();
     return owes ? 0 : -EPROTO;
 }
