@@ -18,6 +18,14 @@ if(WEFT_DEV)
   target_compile_options(weft_dev INTERFACE -Wall -Wextra -Wundef -Wshadow -Wstrict-prototypes -Werror)
 endif()
 
+# What cmd/weft-cc adds, for our own metered code.
+if(CMAKE_C_COMPILER_ID STREQUAL "Clang")
+  set(weft_metered "SHELL:-Xclang -fsanitize-coverage-type=3" "SHELL:-Xclang -fsanitize-coverage-trace-pc"
+    "SHELL:-Xclang -fsanitize-coverage-no-prune")
+else()
+  set(weft_metered -fsanitize-coverage=trace-pc)
+endif()
+
 # __FILE__ without the place where the tree happens to be.
 add_compile_options(-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
 

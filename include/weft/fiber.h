@@ -47,9 +47,11 @@ typedef struct weft_fiber_spec {
     size_t stack_size; /* rounded up to a power of two; 0 = the runtime's, at most 1 GiB */
     bool migrate; /* it may move to another worker whenever it waits: then its code, and all it calls, must not use
                           thread-locals (errno included: use weft_errno) on both sides of a wait */
+    bool
+        discard; /* when cancelled, it may be ended in the midst of metered code, see <weft/budget.h>; it must own nothing then */
 } weft_fiber_spec;
 
-#define WEFT_FIBER_SPEC_INIT {sizeof(weft_fiber_spec), 0, 0, 0, 0, false}
+#define WEFT_FIBER_SPEC_INIT {sizeof(weft_fiber_spec), 0, 0, 0, 0, false, false}
 
 /* Start a fiber; as weft_spawn in every other way.  Its stack is bound when it first runs: should there be none then, it ends
  * with -ENOMEM without being entered.

@@ -4,6 +4,7 @@
 
 #include <weft/base.h>
 #include <weft/chan.h>
+#include <weft/budget.h>
 #include <weft/fiber.h>
 #include <weft/fork.h>
 #include <weft/io.h>

@@ -78,6 +78,10 @@ int wefti_fiber_make(struct weft_runtime *rt, const weft_fiber_spec *spec, struc
     fiber->migrate = spec->migrate;
     fiber->has_value = false;
     fiber->preempt_off = 0;
+    fiber->discard = spec->discard;
+    fiber->ops_left = (int32_t)rt->yield_ops;
+    fiber->ops_end = rt->yield_ops;
+    fiber->account = NULL;
     fiber->locals = NULL;
     fiber->lock = (struct wefti_lock){0};
     fiber->owned = NULL;

@@ -1,6 +1,7 @@
 /* switch.c - running fibers (switch.h has the design). */
 #include "fiber/switch.h"
 
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -127,6 +128,15 @@ static __attribute__((noinline)) void left_open(struct wefti_fiber *fiber) {
         fiber->owned->left(fiber);
 }
 
+/* A fiber that may be ended where it is.  Of its frames nothing is left then but ours. */
+static __attribute__((noinline)) int run_discardable(struct wefti_fiber *fiber) {
+    jmp_buf out;
+    fiber->stack->escape = &out;
+    return setjmp(out) ? -ECANCELED : fiber->fn(fiber->task.pointer);
+}
+
+void wefti_fiber_discard(struct wefti_fiber *self) { longjmp(*(jmp_buf *)self->stack->escape, 1); }
+
 /* At the base of every stack but the threads' own: run one fiber after another. */
 static void runner(void *pass) {
     struct weft_task *task = pass;
@@ -139,7 +149,7 @@ static void runner(void *pass) {
         do {
             struct wefti_fiber *fiber = wefti_fiber_of(task);
             stack = fiber->stack;
-            int status = fiber->fn(task->pointer);
+            int status = WEFTI_UNLIKELY(fiber->discard) ? run_discardable(fiber) : fiber->fn(task->pointer);
             if (WEFTI_UNLIKELY(fiber->locals != NULL))
                 wefti_locals_end(fiber);
             if (WEFTI_UNLIKELY(fiber->owned != NULL)) /* its own: others only read it */
@@ -187,6 +197,7 @@ static inline void switch_to(struct wefti_worker *w, struct wefti_fiber *self, s
 
 static void leave(struct wefti_worker *w, struct wefti_fiber *self) {
     struct weft_task *next;
+    w->current = NULL; /* until go_on has found another: timers and drop functions run meanwhile */
     struct wefti_stack *to = go_on(w, NULL, &next);
     if (to != self->stack) /* else nobody else is there: it is its turn again */
         switch_to(w, self, to, next);
@@ -199,13 +210,8 @@ void wefti_fiber_suspend(struct wefti_fiber *self) {
     leave(w, self);
 }
 
-void wefti_fiber_yield(struct wefti_worker *w, struct wefti_fiber *self) {
-    if (WEFTI_UNLIKELY(!wefti_task_is_pinned(&self->task))) {
-        w->left = &self->task;
-        w->left_said = WEFT_YIELD;
-        leave(w, self);
-        return;
-    }
+/* Behind our own fibers: it stays RUNNING, and here. */
+static inline void yield_here(struct wefti_worker *w, struct wefti_fiber *self) {
     wefti_chain_append(&w->pinned, &self->task.link);
     /* What go_on would do, when our own next fiber is next anyway. */
     if (WEFTI_LIKELY(may_go_on(w) && w->pinned_left && w->look_left != 1 && wefti_mpsc_is_empty(&w->inbox))) {
@@ -223,6 +229,26 @@ void wefti_fiber_yield(struct wefti_worker *w, struct wefti_fiber *self) {
         return;
     }
     leave(w, self);
+}
+
+static void yield_anywhere(struct wefti_worker *w, struct wefti_fiber *self) {
+    w->left = &self->task;
+    w->left_said = WEFT_YIELD;
+    leave(w, self);
+}
+
+void wefti_fiber_yield(struct wefti_worker *w, struct wefti_fiber *self) {
+    if (WEFTI_LIKELY(wefti_task_is_pinned(&self->task)))
+        yield_here(w, self);
+    else
+        yield_anywhere(w, self);
+}
+
+void wefti_fiber_preempt(struct wefti_worker *w, struct wefti_fiber *self) {
+    if (w->rt->sim) /* where there is but one worker, and the seed decides who is next */
+        yield_anywhere(w, self);
+    else
+        yield_here(w, self);
 }
 
 bool wefti_fiber_grace_is_over(struct wefti_fiber *self, uint64_t word) {

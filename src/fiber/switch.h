@@ -29,6 +29,11 @@ void wefti_fiber_suspend(struct wefti_fiber *self);
 /* Let others run first.  w: the calling worker. */
 void wefti_fiber_yield(struct wefti_worker *w, struct wefti_fiber *self);
 
+/* The same in the midst of code that does not expect it: it goes on on the same worker, also if it may move. */
+void wefti_fiber_preempt(struct wefti_worker *w, struct wefti_fiber *self);
+/* End the running fiber, which is discardable, here and now: nothing more of it runs. */
+_Noreturn void wefti_fiber_discard(struct wefti_fiber *self);
+
 /* Suspend the running fiber until ready(arg), for which somebody wakes it.  `what` is for dumps.
  * Returns 0; -ECANCELED; -ETIMEDOUT.  Then ready(arg) may still have become true: whoever owns the condition looks again. */
 int wefti_fiber_wait(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, int64_t until, const char *what);

@@ -32,6 +32,7 @@
 #define WEFTI_WAKE_WORTH 50000.0             /* ns of waiting work that pay for waking a worker */
 #define WEFTI_EVENTS_MAX 256                   /* B57: completions taken in a turn */
 #define WEFTI_PINNED_MAX 16u                   /* own fibers in a row, before the scheduler is asked again */
+#define WEFTI_YIELD_OPS 1024u                  /* J5: metered ops of a fiber before others run */
 #define WEFTI_HELP_MAX 4096u                   /* polls that wait on one stack, if it is large enough */
 #define WEFTI_CANCEL_GRACE INT64_C(2000000000) /* R36: how long cancelled tasks and held references may take */
 
@@ -184,6 +185,7 @@ struct weft_runtime {
     struct wefti_slab slab;
     struct wefti_stack_pool stacks;
     uint32_t stack_log2; /* of fibers that do not say */
+    uint32_t yield_ops; /* metered ops after which a fiber lets others run */
     _Atomic bool has_fibers;
     struct wefti_sim *sim;
     _Atomic(const char *) reasons[WEFTI_REASONS]; /* what tasks wait for; [0] is unused */

@@ -16,6 +16,7 @@ void wefti_worker_finish(struct wefti_worker *w, struct weft_task *task, weft_re
         w->current = NULL;
     }
     task->value = result.value;
+    w->current = NULL; /* it may be gone soon */
     uint64_t word = wefti_word_to_complete(&task->word);
     /* Release: who sees this end also sees the spawns before it (wefti_live). */
     store_release(&w->counters.completed, load_own(&w->counters.completed) + 1);
@@ -33,6 +34,7 @@ bool wefti_worker_begin(struct wefti_worker *w, struct weft_task *task) {
             wefti_word_to_running(&task->word);
     } else if (WEFTI_UNLIKELY(!wefti_word_to_running(&task->word))) {
         wefti_count(&w->counters.cancelled, 1);
+        w->current = NULL; /* its drop function is nobody's code: not that of a fiber that we are about to leave */
         wefti_worker_finish(w, task, (weft_result){-ECANCELED, NULL});
         return false;
     }
@@ -90,8 +92,16 @@ void wefti_worker_spend(struct wefti_worker *w) {
 
 void wefti_worker_wake(struct wefti_worker *w) {
     wefti_park_wake(&w->park);
-    if (w->driven && w->rt->wake)
+    if (w->driven && w->rt->wake) {
+        /* Whoever calls is in the midst of something: metered code in there must not make its fiber yield. */
+        struct wefti_worker *self = wefti_worker_self();
+        struct weft_task *current = self ? self->current : NULL;
+        if (self)
+            self->current = NULL;
         w->rt->wake(w->rt->wake_arg);
+        if (self)
+            self->current = current;
+    }
 }
 
 /* S5, S6: the sleeper's bit is ours. */

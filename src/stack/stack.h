@@ -40,6 +40,7 @@ struct wefti_stack {
     size_t size;
     uint32_t log2;      /* class: size and guard are 2^log2 */
     bool blank;         /* never run on, or its pages were given back to the system */
+    void *escape;       /* of a fiber that may be discarded: where to */
     void *announced;    /* TSan's name for it; ASan's fake stack while it is left; valgrind's number */
 };
 

@@ -10,6 +10,9 @@
 
 struct wefti_stack;
 
+/* What it may use, of a fiber with a budget (account.h). */
+struct wefti_account;
+
 /* Who is told when a fiber that belongs to something ends: its nursery. */
 struct wefti_owner;
 
@@ -33,7 +36,8 @@ struct wefti_fiber {
     _Atomic int64_t waits_since; /* ... and when it began to, to a tick */
     struct wefti_owner *owner; /* NULL: the runtime */
     uint8_t stack_log2;
-    bool migrate, has_value;
+    bool migrate : 1, has_value : 1;
+    bool discard : 1; /* may be ended in the midst of metered code */
     uint8_t preempt_off; /* depth of weft_preempt_off */
     struct wefti_lock lock; /* `owned` */
     void **locals; /* table of fiber-locals, or NULL */
@@ -43,8 +47,10 @@ struct wefti_fiber {
     _Atomic int64_t shield_until; /* weft_shield_until: its own limit for shields ... */
     _Atomic int64_t grace; /* ... and that of whoever cancelled it */
     uint32_t owned_in_frames; /* how many of `owned` are in the caller's memory, perhaps on our stack */
-    uint32_t reserved;
-    void *extra[2]; /* the owner's */
+    /* Metering (fiber/meter.h): the running fiber's own. */
+    int32_t ops_left; /* until something is due; below 0: it is, and as many are owed */
+    uint64_t ops_end; /* all ops it will have used when `left` is 0 */
+    struct wefti_account *account; /* NULL: nothing it does is charged */
 };
 
 _Static_assert(sizeof(struct wefti_fiber) == 192, "three cache lines");

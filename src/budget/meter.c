@@ -1,0 +1,63 @@
+/* meter.c - the hook in metered code, and what is due when a slice is used up (fiber/meter.h has the rules). */
+#include "fiber/meter.h"
+
+#include <weft/budget.h>
+
+/* gcc and clang insert a call of this at every basic block: -fsanitize-coverage=trace-pc.  Anywhere: before main, on any thread. */
+WEFT_API void __sanitizer_cov_trace_pc(void);
+void __sanitizer_cov_trace_pc(void) {
+    struct wefti_worker *w = wefti_self();
+    if (!w || !w->current || !wefti_task_is_fiber(w->current))
+        return;
+    struct wefti_fiber *self = wefti_fiber_of(w->current);
+    if (WEFTI_UNLIKELY(--self->ops_left < 0))
+        wefti_meter_due(self);
+}
+
+static bool is_on_its_stack(const struct wefti_fiber *self) {
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0), base = (uintptr_t)self->stack->base;
+    return here - base < self->stack->size;
+}
+
+/* A new slice; the first ops of it are those owed. */
+static void refill(struct wefti_worker *w, struct wefti_fiber *self) {
+    uint32_t owed = (uint32_t)-self->ops_left, slice = w->rt->yield_ops > owed ? w->rt->yield_ops : owed;
+    self->ops_left = (int32_t)(slice - owed);
+    self->ops_end += slice;
+}
+
+void wefti_meter_due(struct wefti_fiber *self) {
+    struct wefti_worker *w = wefti_worker_here();
+    if (self->ops_left < WEFTI_OWED_MAX)
+        self->ops_left = WEFTI_OWED_MAX;
+    if (self->preempt_off || !self->stack || !is_on_its_stack(self) || wefti_deque_length(&w->jobs))
+        return;
+    if (self->discard && wefti_fiber_must_end(self))
+        wefti_fiber_discard(self);
+    int saved = *w->errno_at; /* the caller's code does not know that it made a call */
+    refill(w, self);
+    wefti_fiber_preempt(w, self);
+    *wefti_worker_here()->errno_at = saved;
+}
+
+uint64_t weft_ops_used(void) {
+    struct wefti_fiber *self = wefti_fiber_self();
+    return self ? wefti_meter_used(self) : 0;
+}
+
+void weft_preempt_off(void) {
+    struct wefti_fiber *self = wefti_fiber_self();
+    if (!self)
+        return;
+    wefti_assert(self->preempt_off < UINT8_MAX, self->preempt_off); /* nested 255 deep */
+    self->preempt_off++;
+}
+
+void weft_preempt_on(void) {
+    struct wefti_fiber *self = wefti_fiber_self();
+    if (!self)
+        return;
+    wefti_assert(self->preempt_off > 0, 0); /* without an off before */
+    if (--self->preempt_off == 0 && self->ops_left < 0)
+        wefti_meter_due(self);
+}
