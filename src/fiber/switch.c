@@ -150,8 +150,10 @@ static void runner(void *pass) {
             struct wefti_fiber *fiber = wefti_fiber_of(task);
             stack = fiber->stack;
             int status = WEFTI_UNLIKELY(fiber->discard) ? run_discardable(fiber) : fiber->fn(task->pointer);
-            if (WEFTI_UNLIKELY(fiber->locals != NULL))
+            if (WEFTI_UNLIKELY(fiber->locals != NULL)) {
+                fiber->discard = false; /* what it would go back to has returned */
                 wefti_locals_end(fiber);
+            }
             if (WEFTI_UNLIKELY(fiber->owned != NULL)) /* its own: others only read it */
                 left_open(fiber);
             w = wefti_worker_here(); /* it may have come to another */
