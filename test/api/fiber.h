@@ -44,13 +44,14 @@ struct event {
     struct wefti_lock lock;
     struct wefti_waiters waiters;
     bool set;
-    unsigned waiting; /* under the lock */
+    unsigned waiting, tokens; /* under the lock */
 };
 
 static inline int event_wait(struct event *event, weft_deadline until) {
     struct wefti_waiter waiter;
     wefti_lock_take(&event->lock);
-    if (event->set) {
+    if (event->set || event->tokens) {
+        event->tokens -= !event->set;
         wefti_lock_give(&event->lock);
         return 0;
     }
@@ -84,6 +85,22 @@ static inline bool event_serve(struct event *event) {
     if (waiter)
         wefti_waiter_wake(waker);
     return waiter;
+}
+
+/* Let one pass: who waits, or the next who comes. */
+static inline void event_post(struct event *event) {
+    wefti_lock_take(&event->lock);
+    struct wefti_waiter *waiter = wefti_waiters_take(&event->waiters);
+    wefti_waker waker = 0;
+    if (waiter) {
+        event->waiting--;
+        waker = wefti_waiter_serve(waiter);
+    } else {
+        event->tokens++;
+    }
+    wefti_lock_give(&event->lock);
+    if (waiter)
+        wefti_waiter_wake(waker);
 }
 
 static inline void event_set(struct event *event) {
