@@ -19,7 +19,9 @@
 #define VALGRIND_STACK_DEREGISTER(id) ((void)(id))
 #endif
 
-#define CHUNK_BYTES ((size_t)4 << 20) /* mapped at a time, if stacks are smaller */
+#ifndef WEFTI_STACK_CHUNK
+#define WEFTI_STACK_CHUNK ((size_t)4 << 20) /* mapped at a time, if stacks are smaller */
+#endif
 #define WARM_MAX 1024u                /* free stacks of a class that keep their pages */
 
 struct wefti_stack_chunk {
@@ -63,7 +65,9 @@ void wefti_stack_pool_fini(struct wefti_stack_pool *pool) {
 }
 
 static struct wefti_stack_chunk *new_chunk(uint32_t log2) {
-    size_t size = (size_t)1 << log2, capacity = CHUNK_BYTES >> log2 ? CHUNK_BYTES >> log2 : 1;
+    size_t size = (size_t)1 << log2, capacity = WEFTI_STACK_CHUNK >> log2;
+    if (!capacity)
+        capacity = 1;
     size_t allocated = sizeof(struct wefti_stack_chunk) + capacity * sizeof(struct wefti_stack);
     struct wefti_stack_chunk *chunk = wefti_alloc(allocated);
     if (!chunk)

@@ -89,6 +89,14 @@ void wefti_stack_begun(void);
 
 #if defined(WEFTI_STACK_ASAN) || defined(WEFTI_STACK_TSAN)
 void *wefti_stack_switch(struct wefti_stack *from, struct wefti_stack *to, void *pass);
+#elif defined(WEFTI_MODEL)
+/* The checker does not see what assembly reads and writes: here it does. */
+static inline void *wefti_stack_switch(struct wefti_stack *from, struct wefti_stack *to, void *pass) {
+    struct wefti_ctx target = {*(void *volatile *)&to->ctx.sp};
+    *(void *volatile *)&from->ctx.sp = NULL;
+    *(void *volatile *)&to->ctx.sp = NULL; /* it is run on: nobody may switch to it before it was left again */
+    return wefti_ctx_switch(&from->ctx, &target, pass);
+}
 #else
 /* Leave `from`, on which we run, for `to`; returns when somebody switches back to `from`, with his `pass`. */
 static inline void *wefti_stack_switch(struct wefti_stack *from, struct wefti_stack *to, void *pass) {

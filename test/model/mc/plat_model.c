@@ -22,8 +22,12 @@ __thread void *wefti_self_ptr;
 static int64_t fault_at = -1, fault_seen;
 static bool fault_persistent;
 static uint64_t seed;
+enum { STACKS = 64 << 20 };
+static char *stacks;
+static size_t stacks_used;
 
 void mc_plat_reset(void) {
+    stacks_used = 0;
     fault_at = -1;
     fault_seen = 0;
     seed = 0x9E3779B97F4A7C15u;
@@ -129,18 +133,25 @@ void *wefti_map(size_t size) { return fails() ? NULL : mc_heap_alloc(size, true,
 void wefti_unmap(void *memory, size_t size) { mc_heap_free(memory, size, true, PC); }
 
 /* -- Stacks ------------------------------------------------------------------------------------------ */
-/* A real stack is no model memory: a fiber's frames are its own, as a thread's are. */
-void *wefti_stack_map(size_t bytes) { return fails() ? NULL : aligned_alloc(4096, bytes); }
-void wefti_stack_unmap(void *memory, size_t bytes) {
-    (void)bytes;
-    free(memory);
+/* Memory like any other, at the same addresses in every execution: who runs on a stack that another has left must know of it. */
+void *wefti_stack_map(size_t bytes) {
+    if (fails())
+        return NULL;
+    if (!stacks)
+        stacks = mc_reserve(STACKS);
+    if (stacks_used + bytes > STACKS)
+        mc_fail_at(PC, 0, "more than %d MiB of stacks", STACKS >> 20);
+    stacks_used += bytes;
+    return stacks + stacks_used - bytes;
 }
+void wefti_stack_unmap(void *memory, size_t bytes) { (void)memory, (void)bytes; }
 size_t wefti_stack_guard(void *low) {
     (void)low;
     return fails() ? 0 : 4096;
 }
 void wefti_pages_drop(void *memory, size_t bytes) { (void)memory, (void)bytes; }
-int *wefti_errno_at(void) { return &errno; }
+static __thread int thread_errno; /* the C library's is one for all modelled threads */
+int *wefti_errno_at(void) { return &thread_errno; }
 void wefti_overflow_report(bool (*who)(uintptr_t address, char *text, size_t room)) { (void)who; }
 bool wefti_signal_stack_begin(void **memory) {
     (void)memory;
