@@ -53,14 +53,15 @@ void bench_close(struct bench_run *run, weft_runtime *rt, uint64_t tasks) {
     bench_check(run, code == 0, "weft_runtime_destroy: %s", weft_strerror(code));
 }
 
-bool bench_in_task(struct bench_run *run, weft_poll_fn poll, void *state, uint64_t tasks) {
+/* poll NULL: fn. */
+static bool in_first(struct bench_run *run, weft_poll_fn poll, weft_fiber_fn fn, void *arg, uint64_t tasks) {
     weft_task *task = NULL;
     weft_result result = {0, NULL};
     weft_runtime *rt = bench_open(run);
     if (!rt)
         return false;
-    int code = weft_go(rt, poll, state, &task);
-    if (bench_check(run, code == 0, "weft_go: %s", weft_strerror(code))) {
+    int code = poll ? weft_go(rt, poll, arg, &task) : weft_fiber_go(rt, fn, arg, &task);
+    if (bench_check(run, code == 0, "the first task is refused: %s", weft_strerror(code))) {
         code = weft_join(task, &result, WEFT_NEVER);
         bench_check(run, code == 0, "weft_join of the first task: %s", weft_strerror(code));
         bench_check(run, result.status == 0, "the first task: %s", weft_strerror(result.status));
@@ -68,6 +69,18 @@ bool bench_in_task(struct bench_run *run, weft_poll_fn poll, void *state, uint64
     }
     bench_close(run, rt, tasks);
     return run->failures == 0;
+}
+
+bool bench_in_task(struct bench_run *run, weft_poll_fn poll, void *state, uint64_t tasks) {
+    return in_first(run, poll, NULL, state, tasks);
+}
+
+bool bench_in_fiber(struct bench_run *run, weft_fiber_fn fn, void *arg, uint64_t tasks) {
+    return in_first(run, NULL, fn, arg, tasks);
+}
+
+bool bench_in_kind(struct bench_run *run, weft_poll_fn poll, weft_fiber_fn fn, void *arg, uint64_t tasks) {
+    return in_first(run, run->kind == BENCH_FIBER ? NULL : poll, fn, arg, tasks);
 }
 
 const char *bench_skip_sim(const struct bench_run *run) {

@@ -29,19 +29,21 @@ struct measured {
     int64_t ns;
 };
 
-static weft_poll root(weft_task *self, void *state) {
-    struct measured *m = state;
+static int in_fiber(void *arg) {
+    struct measured *m = arg;
     int64_t start = bench_now();
     fib(&m->fib);
     m->ns = bench_now() - start;
-    return weft_done(self, 0, NULL);
+    return 0;
 }
+
+static weft_poll in_task(weft_task *self, void *state) { return weft_done(self, in_fiber(state), NULL); }
 
 static void run_fib(struct bench_run *run) {
     static const struct problem full = {35, 9227465, 14930351}, quick = {27, 196418, 317810};
     const struct problem *p = run->quick ? &quick : &full;
     struct measured m = {{p->n, -1}, 0};
-    bench_in_task(run, root, &m, 0);
+    bench_in_kind(run, in_task, in_fiber, &m, 0);
     bench_check(run, m.fib.result == p->value, "fib(%ld) is %ld, not %ld", p->n, p->value, m.fib.result);
     run->value[0] = (double)m.ns / (double)p->forks;
 }

@@ -1,8 +1,8 @@
-/* idle_memory.c - resident bytes a parked poll task, at 100 k and 1 M tasks.
+/* idle_memory.c - resident bytes a parked poll task or fiber, at 100 k and 1 M of them.
  *
  * Each task does what a real waiter does: it puts itself into the wait list of the thing it waits for, with
  * the node of the list and its waker in its inline state, and returns WEFT_PENDING.  Then all are woken, and
- * must end.
+ * must end.  Fibers wait for an event, each on a stack of its own.
  */
 #include <stdatomic.h>
 
@@ -89,10 +89,42 @@ static weft_poll keeper(weft_task *self, void *state) {
     return weft_done(self, 0, NULL);
 }
 
+/* The same in fibers. */
+static weft_event opened;
+
+static int wait_for_event(void *arg) {
+    struct gate *gate = arg;
+    atomic_fetch_add_explicit(&gate->parked, 1, memory_order_relaxed);
+    int error = weft_event_wait(&opened, WEFT_NEVER);
+    atomic_fetch_add_explicit(&gate->passed, 1, memory_order_relaxed);
+    return error;
+}
+
+static int keeper_fiber(void *arg) {
+    struct gate *gate = arg;
+    weft_event_init(&opened);
+    gate->before = bench_rss();
+    for (; gate->looked < SIZES; gate->looked++) {
+        uint64_t count = gate->sizes[gate->looked];
+        while (gate->spawned < count) {
+            for (unsigned i = 0; i < BATCH; i++, gate->spawned++)
+                gate->failed += weft_fiber_go(NULL, wait_for_event, gate, NULL) != 0;
+            weft_yield();
+        }
+        while (atomic_load_explicit(&gate->parked, memory_order_relaxed) + gate->failed < count)
+            weft_yield();
+        gate->after[gate->looked] = bench_rss();
+    }
+    weft_event_set(&opened);
+    while (atomic_load_explicit(&gate->passed, memory_order_relaxed) + gate->failed < gate->spawned)
+        weft_yield();
+    return 0;
+}
+
 static void idle_memory(struct bench_run *run) {
     struct gate gate = {.sizes = {100000, run->quick ? 200000 : 1000000}};
     uint64_t all = gate.sizes[SIZES - 1];
-    bench_in_task(run, keeper, &gate, all + 1);
+    bench_in_kind(run, keeper, keeper_fiber, &gate, all + 1);
     bench_check(run, gate.passed == all && gate.failed == 0, "%llu of %llu tasks passed",
                 (unsigned long long)gate.passed, (unsigned long long)all);
     bench_check(run, gate.before > 0 && gate.after[0] > gate.before, "the resident size is not known");
@@ -102,8 +134,8 @@ static void idle_memory(struct bench_run *run) {
 
 const struct bench_workload bench_idle_memory = {
     .name = "idle_memory",
-    .about = "tasks parked on a waker: resident bytes a task, at 100 k and at 1 M",
-    .kinds = BENCH_POLL,
+    .about = "tasks parked on a waker, fibers on an event: resident bytes a task, at 100 k and at 1 M",
+    .kinds = BENCH_POLL | BENCH_FIBER,
     .figures = {{"idle_memory_100k", "bytes", NULL}, {"idle_memory_1m", "bytes", NULL}},
     .run = idle_memory,
 };

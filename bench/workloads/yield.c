@@ -1,4 +1,4 @@
-/* yield.c - two tasks on one worker yield to each other: ns a yield. */
+/* yield.c - two tasks, or two fibers, on one worker yield to each other: ns a yield. */
 #include "../harness/bench.h"
 
 struct pair;
@@ -17,16 +17,31 @@ struct pair {
     unsigned ended, failed;
 };
 
-static weft_poll yielding(weft_task *self, void *state) {
-    struct yielder *y = state;
-    struct pair *pair = y->pair;
-    pair->repeats += pair->last == y;
-    pair->last = y;
-    if (y->left-- > 0)
-        return WEFT_YIELD;
+static void note_turn(struct yielder *y) {
+    y->pair->repeats += y->pair->last == y;
+    y->pair->last = y;
+}
+
+static void note_end(struct pair *pair) {
     if (++pair->ended == 2)
         pair->end = bench_now();
+}
+
+static weft_poll yielding(weft_task *self, void *state) {
+    struct yielder *y = state;
+    note_turn(y);
+    if (y->left-- > 0)
+        return WEFT_YIELD;
+    note_end(y->pair);
     return weft_done(self, 0, NULL);
+}
+
+static int yielding_fiber(void *arg) {
+    struct yielder *y = arg;
+    for (note_turn(y); y->left-- > 0; note_turn(y))
+        weft_yield();
+    note_end(y->pair);
+    return 0;
 }
 
 /* Both are spawned by one task, so that they start together. */
@@ -38,12 +53,20 @@ static weft_poll starter(weft_task *self, void *state) {
     return weft_done(self, 0, NULL);
 }
 
+static int starting_fiber(void *arg) {
+    struct pair *pair = arg;
+    for (int i = 0; i < 2; i++)
+        pair->failed += weft_fiber_go(NULL, yielding_fiber, &pair->yielder[i], NULL) != 0;
+    pair->start = bench_now();
+    return 0;
+}
+
 static void yield(struct bench_run *run) {
     uint64_t count = run->quick ? 1000000 : 10000000;
     struct pair pair = {0};
     for (int i = 0; i < 2; i++)
         pair.yielder[i] = (struct yielder){&pair, count / 2};
-    bench_in_task(run, starter, &pair, 3);
+    bench_in_kind(run, starter, starting_fiber, &pair, 3);
     bench_check(run, pair.failed == 0 && pair.ended == 2, "%u of 2 tasks ended", pair.ended);
     /* A yield lets the others go first: one that comes straight back would be measured for nothing.  sim
      * draws who is next, so half of its turns repeat. */
@@ -56,7 +79,7 @@ static void yield(struct bench_run *run) {
 const struct bench_workload bench_yield = {
     .name = "yield",
     .about = "two tasks on one worker yield to each other, 10 M times: ns/yield",
-    .kinds = BENCH_POLL,
+    .kinds = BENCH_POLL | BENCH_FIBER,
     .figures = {{"yield", "ns/yield", "floor_switch"}},
     .skip = bench_skip_not_alone,
     .run = yield,
