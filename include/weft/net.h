@@ -45,6 +45,9 @@ WEFT_API WEFT_MUST_USE int weft_unix_listen(const char *path, weft_io **out);
  * spin; it goes on when there are descriptors again.
  * Returns 0; -ETIMEDOUT; -ECANCELED; -EBADF (closed); -ENOMEM. */
 WEFT_API WEFT_MUST_USE int weft_accept(weft_io *listener, weft_io **out, weft_addr *peer, weft_deadline until);
+/* In a poll task: once, and -EAGAIN as weft_read_poll; -EMFILE, -ENFILE: try again later. */
+WEFT_API WEFT_MUST_USE int weft_accept_poll(weft_io *listener, weft_task *self, weft_wait *wait, weft_io **out,
+                                            weft_addr *peer);
 
 /* Connect.  Returns 0; -ECONNREFUSED, -ETIMEDOUT, -ECANCELED, ... */
 WEFT_API WEFT_MUST_USE int weft_connect(const weft_addr *addr, weft_io **out, weft_deadline until);
@@ -61,6 +64,20 @@ WEFT_API int weft_local_addr(const weft_io *io, weft_addr *out);
 WEFT_API int weft_peer_addr(const weft_io *io, weft_addr *out);
 /* Of a Unix socket's peer, when it connected. */
 WEFT_API int weft_peer_credentials(const weft_io *io, pid_t *pid, uid_t *uid, gid_t *gid);
+
+/* -- Options ------------------------------------------------------------------------------------------- */
+
+/* Send small writes at once (TCP; on unless turned off). */
+WEFT_API int weft_tcp_nodelay(weft_io *io, bool on);
+/* Ask a silent peer whether it is there: first after `idle` seconds, then every `every`, `tries` times; idle 0: never.
+ * A peer that is gone ends all calls with -ETIMEDOUT. */
+WEFT_API int weft_tcp_keepalive(weft_io *io, int idle, int every, int tries);
+/* How long data that was written may stay unacknowledged, in milliseconds, before the connection is given up; 0: the system's. */
+WEFT_API int weft_tcp_user_timeout(weft_io *io, unsigned ms);
+/* Bytes that the system buffers in each direction; 0 leaves it. */
+WEFT_API int weft_socket_buffers(weft_io *io, int send, int receive);
+/* Closing it resets the connection instead of ending it in order. */
+WEFT_API int weft_socket_reset_on_close(weft_io *io, bool on);
 
 WEFT_EXTERN_C_END
 #endif

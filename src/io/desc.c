@@ -1,12 +1,17 @@
 /* desc.c - open descriptors: readiness and waiting (desc.h has the protocol). */
+#define _GNU_SOURCE
 #include "io/desc.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define GROUP 64u /* descriptors made at a time */
+#define GROUP 64u      /* descriptors made at a time */
+#define CALLS_MAX 128u /* that a fiber makes in a row without waiting, before others get their turn */
+#define WAKE_MAX 8u    /* woken at a time */
+#define THREAD_LOOK INT64_C(10000000) /* ns; of a thread that could get no poke */
 
 struct group {
     struct group *next;
@@ -46,7 +51,7 @@ static void give(struct weft_io *io) {
     wefti_lock_give(&pool.lock);
 }
 
-int wefti_desc_new(int fd, bool socket, struct weft_io **out) {
+int wefti_desc_new(int fd, int what, struct weft_io **out) {
     struct weft_io *io = take();
     if (!io)
         return -ENOMEM;
@@ -54,8 +59,10 @@ int wefti_desc_new(int fd, bool socket, struct weft_io **out) {
     io->fd = fd;
     io->users = 0;
     io->ready[WEFTI_IN] = io->ready[WEFTI_OUT] = true; /* who knows: try */
+    io->ended[WEFTI_IN] = io->ended[WEFTI_OUT] = false;
     io->closed = io->borrowed = io->always_ready = io->either = false;
-    io->socket = socket;
+    io->socket = what & WEFTI_SOCKET;
+    io->stream = what & WEFTI_STREAM;
     io->watcher = NULL;
     io->waiting[WEFTI_IN] = io->waiting[WEFTI_OUT] = (struct wefti_waiters){NULL, NULL};
     wefti_lock_give(&io->lock);
@@ -63,20 +70,38 @@ int wefti_desc_new(int fd, bool socket, struct weft_io **out) {
     return 0;
 }
 
+static int option(int fd, int name) {
+    int value = -1;
+    socklen_t size = sizeof value;
+    return getsockopt(fd, SOL_SOCKET, name, &value, &size) ? -1 : value;
+}
+
+static int what_is(int fd, mode_t mode, int flags) {
+    if (S_ISFIFO(mode))
+        return flags & O_DIRECT ? 0 : WEFTI_STREAM; /* with O_DIRECT a pipe of packets */
+    if (!S_ISSOCK(mode))
+        return 0;
+    int domain = option(fd, SO_DOMAIN);
+    bool tcp = (domain == AF_INET || domain == AF_INET6) && option(fd, SO_TYPE) == SOCK_STREAM;
+    return WEFTI_SOCKET | (tcp ? WEFTI_STREAM : 0);
+}
+
 int weft_io_open(int fd, unsigned flags, weft_io **out) {
     struct stat about;
-    if (flags & ~(unsigned)WEFT_IO_BORROW)
+    if (!out || (flags & ~(unsigned)WEFT_IO_BORROW))
         return -EINVAL;
     int was = fcntl(fd, F_GETFL);
     if (was < 0 || fstat(fd, &about))
         return -errno;
-    int error = wefti_desc_new(fd, S_ISSOCK(about.st_mode), out);
+    weft_io *io;
+    int error = wefti_desc_new(fd, what_is(fd, about.st_mode, was), &io);
     if (error)
         return error;
-    (*out)->borrowed = flags & WEFT_IO_BORROW;
-    (*out)->was_flags = was;
+    io->borrowed = flags & WEFT_IO_BORROW;
+    io->was_flags = was;
     if (!(was & O_NONBLOCK))
         fcntl(fd, F_SETFL, was | O_NONBLOCK);
+    *out = io;
     return 0;
 }
 
@@ -94,6 +119,13 @@ static int finish_close(struct weft_io *io) {
     return result;
 }
 
+/* The lock is held.  Is it for us to close? */
+static bool leave_and_unlock(struct weft_io *io) {
+    bool last = --io->users == 0 && io->closed;
+    wefti_lock_give(&io->lock);
+    return last;
+}
+
 int wefti_desc_enter(struct weft_io *io) {
     wefti_lock_take(&io->lock);
     bool open = !io->closed;
@@ -104,27 +136,33 @@ int wefti_desc_enter(struct weft_io *io) {
 
 void wefti_desc_leave(struct weft_io *io) {
     wefti_lock_take(&io->lock);
-    bool last = --io->users == 0 && io->closed;
-    wefti_lock_give(&io->lock);
-    if (last)
+    if (leave_and_unlock(io))
         finish_close(io);
 }
 
-/* -- Waiting ----------------------------------------------------------------------------------------------- */
+/* -- Serving ----------------------------------------------------------------------------------------------- */
 
-/* Serve all who wait for that direction.  Called with the lock held; gives it back. */
-static void serve_and_unlock(struct weft_io *io, int direction, int result) {
-    for (;;) {
-        struct wefti_waiter *waiter = wefti_waiters_take(&io->waiting[direction]);
-        if (!waiter) {
-            wefti_lock_give(&io->lock);
-            return;
+/* E2: all who wait.  Called with the lock held; gives it back. */
+static void serve_and_unlock(struct weft_io *io, bool in, bool out, int result) {
+    bool more = true;
+    while (more) {
+        wefti_waker wakers[WAKE_MAX];
+        unsigned count = 0;
+        while (count < WAKE_MAX) {
+            struct wefti_waiter *waiter = in ? wefti_waiters_take(&io->waiting[WEFTI_IN]) : NULL;
+            if (!waiter && out)
+                waiter = wefti_waiters_take(&io->waiting[WEFTI_OUT]);
+            if (!waiter)
+                break;
+            waiter->result = result;
+            wakers[count++] = wefti_waiter_serve(waiter);
         }
-        waiter->result = result;
-        wefti_waker waker = wefti_waiter_serve(waiter);
         wefti_lock_give(&io->lock);
-        wefti_waiter_wake(waker);
-        wefti_lock_take(&io->lock);
+        for (unsigned i = 0; i < count; i++)
+            wefti_waiter_wake(wakers[i]);
+        more = count == WAKE_MAX;
+        if (more)
+            wefti_lock_take(&io->lock);
     }
 }
 
@@ -132,33 +170,34 @@ static void serve_and_unlock(struct weft_io *io, int direction, int result) {
 static void dispatch(struct wefti_worker *w, const struct wefti_poll_event *event) {
     (void)w;
     struct weft_io *io = event->tag;
-    if (io->either) { /* fd.c: one waiter, for whatever comes */
-        wefti_lock_take(&io->lock);
-        serve_and_unlock(io, WEFTI_IN, 0);
-        return;
-    }
+    wefti_lock_take(&io->lock);
+    uint32_t what = io->either ? WEFTI_READABLE : event->ready;
     for (int direction = WEFTI_IN; direction <= WEFTI_OUT; direction++) {
-        if (!(event->ready & (direction == WEFTI_IN ? WEFTI_READABLE : WEFTI_WRITABLE)))
+        if (!(what & (direction == WEFTI_IN ? WEFTI_READABLE : WEFTI_WRITABLE)))
             continue;
-        wefti_lock_take(&io->lock);
         io->ready[direction] = true;
+        io->ended[direction] |= (event->ready & (direction == WEFTI_IN ? WEFTI_READ_ENDED : WEFTI_WRITE_ENDED)) != 0;
         io->events[direction]++;
-        serve_and_unlock(io, direction, 0);
     }
+    serve_and_unlock(io, what & WEFTI_READABLE, what & WEFTI_WRITABLE, 0);
 }
 
-/* The worker's poller is about to be closed: whoever waits for one of its descriptors next is watched anew. */
+/* The worker's poller is about to be closed: whoever waits for one of its descriptors, in another runtime, looks again, and has it
+ * watched there. */
 static void forget(struct wefti_worker *w) {
     wefti_lock_take(&pool.lock);
     for (struct group *group = pool.groups; group; group = group->next)
         for (uint32_t i = 0; i < GROUP; i++) {
             struct weft_io *io = &group->io[i];
             wefti_lock_take(&io->lock);
-            if (io->watcher == w) {
-                io->watcher = NULL;
-                io->ready[WEFTI_IN] = io->ready[WEFTI_OUT] = true;
+            if (io->watcher != w) {
+                wefti_lock_give(&io->lock);
+                continue;
             }
-            wefti_lock_give(&io->lock);
+            io->watcher = NULL;
+            io->ready[WEFTI_IN] = io->ready[WEFTI_OUT] = true;
+            io->events[WEFTI_IN]++, io->events[WEFTI_OUT]++; /* a call under way must not say otherwise */
+            serve_and_unlock(io, true, true, 0);
         }
     wefti_lock_give(&pool.lock);
 }
@@ -182,13 +221,19 @@ int wefti_watch_begin(struct wefti_worker *w) {
     return 0;
 }
 
-/* Under the lock: see that some worker watches it.  0 or a negative error. */
+/* -- Waiting ----------------------------------------------------------------------------------------------- */
+
+/* Under the lock: see that a worker of this runtime watches it.  0 or a negative error. */
 static int watched(struct weft_io *io, struct wefti_worker *w) {
-    if (io->watcher || io->always_ready)
+    if (io->always_ready || (io->watcher && io->watcher->rt == w->rt))
         return 0;
     int error = wefti_watch_begin(w);
-    if (!error)
-        error = wefti_poller_add(&w->watch->poller, io->fd, io);
+    if (error)
+        return error;
+    if (io->watcher) /* another runtime's, which may be driven by nobody */
+        wefti_poller_remove(&io->watcher->watch->poller, io->fd);
+    io->watcher = NULL;
+    error = wefti_poller_add(&w->watch->poller, io->fd, io);
     if (error == -EPERM) { /* a file: never blocks for long */
         io->always_ready = true;
         return 0;
@@ -198,88 +243,242 @@ static int watched(struct weft_io *io, struct wefti_worker *w) {
     return error;
 }
 
-/* A plain thread asks the system itself. */
-static int sleep_until_ready(struct weft_io *io, int direction, int64_t until) {
-    int error = wefti_fd_sleep(io->fd, direction == WEFTI_IN ? WEFTI_READABLE : WEFTI_WRITABLE, until);
-    wefti_lock_take(&io->lock);
-    io->ready[direction] |= !error;
-    wefti_lock_give(&io->lock);
-    return error;
-}
-
-/* The lock is held, and given back.  0: look again. */
-static int wait_and_unlock(struct weft_io *io, int direction, int64_t until) {
+int wefti_desc_wait(struct weft_io *io, int direction, int64_t until) {
     struct wefti_waiter waiter;
     struct wefti_worker *w = wefti_worker_here();
-    int error = until <= 0 ? -ETIMEDOUT : 0;
-    if (!error && w && w->current && !(error = wefti_waiter_init(&waiter)))
-        error = watched(io, w);
-    if (error || !w || !w->current || io->always_ready) {
-        io->ready[direction] |= io->always_ready;
+    struct wefti_watch *watch = w->rt->sim ? w->watch : NULL;
+    int error = wefti_waiter_init(&waiter);
+    if (error) {
         wefti_lock_give(&io->lock);
-        return error || io->always_ready ? error : sleep_until_ready(io, direction, until);
+        return error;
     }
     wefti_waiters_append(&io->waiting[direction], &waiter);
     wefti_lock_give(&io->lock);
+    if (watch)
+        watch->waiting++;
     error = wefti_waiter_wait(&waiter, until, direction == WEFTI_IN ? "a descriptor to read" : "a descriptor to write");
+    if (watch)
+        watch->waiting--;
     if (error) {
         wefti_lock_take(&io->lock);
         bool was = wefti_waiters_remove(&io->waiting[direction], &waiter);
         wefti_lock_give(&io->lock);
         if (was)
             return error;
-        wefti_waiter_settle(&waiter);
     }
     return (int)waiter.result;
 }
 
-int wefti_desc_ready(struct weft_io *io, int direction, uint32_t *seen, int64_t until) {
-    for (;;) {
-        wefti_lock_take(&io->lock);
-        if (io->closed) {
-            wefti_lock_give(&io->lock);
-            return -EBADF;
-        }
-        if (io->ready[direction]) {
-            *seen = io->events[direction]; /* C1 */
-            wefti_lock_give(&io->lock);
-            return 0;
-        }
-        int error = wait_and_unlock(io, direction, until);
-        if (error)
-            return error;
+/* Pokes of plain threads.  They are never closed: who has taken one out of a thread's park may write to it a little later, when the
+ * thread is gone; the next one to use it then wakes up for nothing. */
+struct poke {
+    struct poke *next;
+    int fd;
+};
+static struct {
+    struct wefti_lock lock;
+    struct poke *free;
+} pokes;
+
+static struct poke *take_poke(void) {
+    wefti_lock_take(&pokes.lock);
+    struct poke *poke = pokes.free;
+    if (poke)
+        pokes.free = poke->next;
+    wefti_lock_give(&pokes.lock);
+    if (!poke && (poke = wefti_alloc(sizeof *poke)) && (poke->fd = wefti_poke_open()) < 0) {
+        wefti_free(poke, sizeof *poke);
+        poke = NULL;
     }
+    return poke;
 }
 
-void wefti_desc_exhausted(struct weft_io *io, int direction, uint32_t seen) {
-    wefti_lock_take(&io->lock);
-    if (io->events[direction] == seen) /* C3 */
-        io->ready[direction] = io->always_ready;
+static void give_poke(struct poke *poke) {
+    wefti_lock_take(&pokes.lock);
+    poke->next = pokes.free;
+    pokes.free = poke;
+    wefti_lock_give(&pokes.lock);
+}
+
+/* A plain thread.  The lock is held, and given back.  0: look again. */
+static int thread_wait(struct weft_io *io, int direction, int64_t until) {
+    struct wefti_waiter waiter;
+    int error = wefti_waiter_init(&waiter), state = 1;
+    if (error) {
+        wefti_lock_give(&io->lock);
+        return error;
+    }
+    wefti_waiters_append(&io->waiting[direction], &waiter);
     wefti_lock_give(&io->lock);
+    struct poke *poke = take_poke();
+    bool token = false;
+    while (!token && state == 1) { /* a poke that was not for us is none */
+        int64_t limit = poke ? until : wefti_clock() + THREAD_LOOK;
+        token = wefti_park_fd(&waiter.park, io->fd, direction == WEFTI_IN ? WEFTI_READABLE : WEFTI_WRITABLE,
+                              poke ? poke->fd : -1, limit < until ? limit : until, &state);
+        if (state == -ETIMEDOUT && limit < until)
+            state = 1;
+    }
+    if (poke)
+        give_poke(poke);
+    if (token)
+        return (int)waiter.result;
+    wefti_lock_take(&io->lock);
+    bool was = wefti_waiters_remove(&io->waiting[direction], &waiter);
+    io->ready[direction] |= state == 0;
+    wefti_lock_give(&io->lock);
+    if (was)
+        return state;
+    wefti_waiter_settle(&waiter);
+    return (int)waiter.result;
 }
 
-ssize_t wefti_desc_call(struct weft_io *io, int direction, ssize_t (*call)(struct weft_io *io, void *arg), void *arg,
-                        size_t full, int64_t until) {
-    ssize_t result = wefti_desc_enter(io);
+/* The lock is held, and given back.  0: look again. */
+static int wait_and_unlock(struct weft_io *io, int direction, int64_t until) {
+    struct wefti_worker *w = wefti_worker_here();
+    bool fiber = w && w->current;
+    int error = until <= 0 ? -ETIMEDOUT : fiber ? watched(io, w) : 0;
+    if (error || (fiber && io->always_ready)) {
+        io->ready[direction] |= io->always_ready;
+        wefti_lock_give(&io->lock);
+        return error;
+    }
+    return fiber ? wefti_desc_wait(io, direction, until) : thread_wait(io, direction, until);
+}
+
+/* -- Calls ------------------------------------------------------------------------------------------------- */
+
+/* A fiber that always finds its descriptor ready must still let others run, and learn that it is cancelled. */
+static int begin_call(void) {
+    struct wefti_worker *w = wefti_worker_here();
+    struct weft_task *task = w ? w->current : NULL;
+    if (!task)
+        return 0;
+    if (!wefti_task_is_fiber(task))
+        return -EINVAL;
+    struct wefti_fiber *self = wefti_fiber_of(task);
+    if (w->calls_turn != load_own(&w->counters.polls)) {
+        w->calls_turn = load_own(&w->counters.polls);
+        w->calls_left = CALLS_MAX;
+    } else if (WEFTI_UNLIKELY(--w->calls_left == 0)) {
+        w->calls_left = CALLS_MAX;
+        if (!self->preempt_off)
+            wefti_fiber_yield(w, self);
+    }
+    return wefti_fiber_must_end(self) ? -ECANCELED : 0;
+}
+
+/* The lock is held, and held again when it returns: C1 to C3, without the waiting. */
+static ssize_t try_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full) {
+    ssize_t result;
+    uint32_t seen;
+    do {
+        seen = io->events[direction]; /* C1 */
+        wefti_lock_give(&io->lock);
+        result = call(io, arg); /* C2 */
+        wefti_lock_take(&io->lock);
+    } while (result == -EINTR && !io->closed);
+    if (io->events[direction] != seen) /* C3 */
+        return result;
+    if (result == -EAGAIN) {
+        io->ready[direction] = io->always_ready;
+        io->ended[direction] = false;
+    } else if (result > 0 && (size_t)result < full && io->stream && !io->ended[direction]) {
+        io->ready[direction] = false;
+    }
+    return result;
+}
+
+ssize_t wefti_desc_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full, int64_t until) {
+    ssize_t result = begin_call();
     if (result)
         return result;
-    for (;;) {
-        uint32_t seen;
-        result = wefti_desc_ready(io, direction, &seen, until);
-        if (result)
-            break;
-        result = call(io, arg); /* C2 */
-        if (result == -EINTR)
-            continue;
-        if (result != -EAGAIN) {
-            /* A stream that gave less than was asked has no more; the end and errors stay ready. */
-            if (result > 0 && (size_t)result < full)
-                wefti_desc_exhausted(io, direction, seen);
-            break;
-        }
-        wefti_desc_exhausted(io, direction, seen);
+    wefti_lock_take(&io->lock);
+    if (io->closed) {
+        wefti_lock_give(&io->lock);
+        return -EBADF;
     }
-    wefti_desc_leave(io);
+    io->users++;
+    bool tried = false;
+    for (;;) {
+        result = -EBADF;
+        if (io->closed)
+            break;
+        result = 0;
+        if (!io->ready[direction]) {
+            result = wait_and_unlock(io, direction, until);
+            wefti_lock_take(&io->lock);
+            if (result && (tried || result != -ETIMEDOUT || io->closed))
+                break;
+            if (!result)
+                continue;
+        }
+        /* Too late, but what has come since the last event was told is still ours: one look. */
+        bool late = result == -ETIMEDOUT;
+        result = try_call(io, direction, call, arg, full);
+        tried = true;
+        if (result != -EAGAIN && result != -EINTR)
+            break;
+        result = -ETIMEDOUT;
+        if (late)
+            break;
+    }
+    if (leave_and_unlock(io))
+        finish_close(io);
+    return result;
+}
+
+static void end_poll(struct wefti_poll_wait *wait) {
+    struct weft_io *io = wait->thing;
+    int direction = (int)(intptr_t)wait->waiter.slot;
+    struct wefti_worker *w = wefti_worker_here();
+    wefti_lock_take(&io->lock);
+    wefti_waiters_remove(&io->waiting[direction], &wait->waiter);
+    wefti_lock_give(&io->lock);
+    if (w && w->rt->sim && w->watch)
+        w->watch->waiting--;
+    wait->end = NULL;
+}
+
+ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction, wefti_desc_fn *call,
+                        void *arg, size_t full) {
+    struct wefti_worker *w = wefti_worker_here();
+    struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
+    if (!w || w->current != self || wefti_task_is_fiber(self))
+        return -EINVAL;
+    if (poll->end) {
+        if (!wefti_waiter_is_served(&poll->waiter))
+            return -EAGAIN; /* polled for another reason */
+        end_poll(poll);
+        if (poll->waiter.result)
+            return poll->waiter.result;
+    }
+    ssize_t result = -EBADF;
+    wefti_lock_take(&io->lock);
+    if (io->closed) {
+        wefti_lock_give(&io->lock);
+        return result;
+    }
+    io->users++;
+    do { /* until it is told, not ready, or closed */
+        result = io->closed ? -EBADF : io->ready[direction] ? try_call(io, direction, call, arg, full) : -EAGAIN;
+        if (result == -EAGAIN && !io->ready[direction] && !io->closed) {
+            int error = watched(io, w);
+            result = error ? error : -EAGAIN;
+            io->ready[direction] |= io->always_ready;
+        }
+    } while (result == -EAGAIN && (io->ready[direction] || io->closed));
+    if (result == -EAGAIN) {
+        wefti_waiter_init_poll(&poll->waiter, self);
+        poll->waiter.slot = (void *)(intptr_t)direction;
+        poll->thing = io;
+        poll->end = end_poll;
+        wefti_waiters_append(&io->waiting[direction], &poll->waiter);
+        if (w->rt->sim)
+            w->watch->waiting++;
+    }
+    if (leave_and_unlock(io))
+        finish_close(io);
     return result;
 }
 
@@ -296,13 +495,7 @@ int weft_close(weft_io *io) {
     if (io->watcher)
         wefti_poller_remove(&io->watcher->watch->poller, io->fd);
     io->watcher = NULL;
-    serve_and_unlock(io, WEFTI_IN, -EBADF);
+    serve_and_unlock(io, true, true, -EBADF);
     wefti_lock_take(&io->lock);
-    serve_and_unlock(io, WEFTI_OUT, -EBADF);
-    if (io->socket && !io->borrowed)
-        shutdown(io->fd, SHUT_RDWR); /* threads that sleep in the system */
-    wefti_lock_take(&io->lock);
-    bool last = --io->users == 0;
-    wefti_lock_give(&io->lock);
-    return last ? finish_close(io) : 0;
+    return leave_and_unlock(io) ? finish_close(io) : 0;
 }

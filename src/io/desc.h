@@ -9,9 +9,15 @@
  * Claim.  Who waits is served by every event after its own look at the descriptor.
  * Why.    C1, C3 and E1 hold the lock.  An event after C2 comes with E1 after C1: C3 sees another number, and tries again; or after C3:
  *         E2 serves it.
- * Watched by.  The worker on which a fiber first waits for it; events of a fiber's own descriptors then come to its own worker.
+ * Less.   "Less than was asked means that there is no more" saves a system call a message, and is true of TCP and pipes only (a terminal gives
+ *         a line, a Unix socket stops at passed descriptors), and not at the end: the event that told of the end may have come with the
+ *         last bytes, and there is no other.  So an end that was told is remembered (`ended`), and then only EAGAIN counts.
+ * Watched by.  The worker on which a fiber first waits for it; events of a fiber's own descriptors then come to its own worker.  When a
+ *         task of another runtime waits for it, the watch moves there.
+ * Threads. A plain thread asks the system itself, about the descriptor and about a poke with which a close ends its sleep.
  * Memory. Descriptors are never given back to the system, only reused: an event that was collected just before a close meets an open
  *         or a free one, and at worst makes a call try for nothing.
+ * Checked by.  test/api/io_*.c, test/fault/io.c; the sleep in a poller: test/model/park.c
  */
 #ifndef WEFTI_IO_DESC_H
 #define WEFTI_IO_DESC_H
@@ -22,14 +28,20 @@
 
 enum { WEFTI_IN = 0, WEFTI_OUT = 1 }; /* directions */
 
+/* What a descriptor is. */
+enum {
+    WEFTI_SOCKET = 1,
+    WEFTI_STREAM = 2, /* TCP or a pipe: less than was asked means that there is no more */
+};
+
 struct weft_io {
     struct wefti_lock lock;
     int fd;
-    uint32_t users;      /* calls under way; the last one out of a closed descriptor closes it */
-    uint32_t events[2];  /* that came, by direction */
-    bool ready[2];
-    bool closed, borrowed, socket, always_ready;
-    bool either; /* fd.c: whoever waits wants to know of anything */
+    uint32_t users;     /* calls under way; the last one out of a closed descriptor closes it */
+    uint32_t events[2]; /* that came, by direction */
+    bool ready[2], ended[2];
+    bool closed, borrowed, socket, stream, always_ready;
+    bool either;                  /* fd.c: whoever waits, as a reader, wants to know of anything */
     int was_flags;                /* of a borrowed one: F_GETFL before us */
     struct wefti_worker *watcher; /* NULL: none yet */
     struct wefti_waiters waiting[2];
@@ -37,22 +49,26 @@ struct weft_io {
 };
 
 /* One for an open, non-blocking descriptor.  0; -ENOMEM. */
-int wefti_desc_new(int fd, bool socket, struct weft_io **out);
+int wefti_desc_new(int fd, int what, struct weft_io **out);
 
 /* A call begins: 0; -EBADF (closed).  Then it ends. */
 int wefti_desc_enter(struct weft_io *io);
 void wefti_desc_leave(struct weft_io *io);
 
-/* Before a system call: wait until it may be worth trying, and note the events.  0 or a negative error. */
-int wefti_desc_ready(struct weft_io *io, int direction, uint32_t *seen, int64_t until);
-/* After it: it would block, or has used up all there was. */
-void wefti_desc_exhausted(struct weft_io *io, int direction, uint32_t seen);
-
 /* The worker will watch descriptors.  0; -ENOMEM, -EMFILE, -ENFILE. */
 int wefti_watch_begin(struct wefti_worker *w);
 
-/* A system call that is to be repeated until it does not block: `call` returns its result or -errno. */
-ssize_t wefti_desc_call(struct weft_io *io, int direction, ssize_t (*call)(struct weft_io *io, void *arg), void *arg,
-                        size_t full, int64_t until);
+/* Append the calling fiber, and wait until it is served.  The lock is held, and given back; the descriptor is watched.
+ * 0 or what close says: -EBADF; -ETIMEDOUT; -ECANCELED. */
+int wefti_desc_wait(struct weft_io *io, int direction, int64_t until);
+
+/* A system call, which returns its result or -errno. */
+typedef ssize_t wefti_desc_fn(struct weft_io *io, void *arg);
+
+/* Repeat it until it does not block.  `full`: how much was asked; 0: less means nothing. */
+ssize_t wefti_desc_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full, int64_t until);
+/* The same in a poll task: -EAGAIN when it has to wait. */
+ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction, wefti_desc_fn *call,
+                        void *arg, size_t full);
 
 #endif

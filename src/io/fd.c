@@ -1,61 +1,79 @@
 /* fd.c - waiting for descriptors of other libraries.
  *
  * They open, close and reuse them behind our back, so nothing about one is kept longer than somebody waits: each wait has a
- * descriptor of its own in its worker's poller, by way of a duplicate, since a poller takes each number once only. */
+ * descriptor of its own in its worker's poller, by way of a duplicate, since a poller takes each number once only.  Armed for one
+ * event at a time: level-triggered. */
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "io/desc.h"
 
-int weft_fd_wait(int fd, int events, weft_deadline until) {
-    struct wefti_worker *w = wefti_worker_here();
-    if (!events || (events & ~(WEFT_FD_READ | WEFT_FD_WRITE)))
-        return -EINVAL;
-    if (!w || !w->current) {
-        int error = fcntl(fd, F_GETFD) < 0 ? -errno : wefti_fd_sleep(fd, (uint32_t)events, until);
-        return error ? error : wefti_fd_state(fd, (uint32_t)events);
-    }
-    int ready = fcntl(fd, F_GETFD) < 0 ? -errno : wefti_fd_state(fd, (uint32_t)events);
-    if (ready)
-        return ready;
-    if (until <= 0)
-        return -ETIMEDOUT;
-    struct wefti_waiter waiter;
-    int error = wefti_waiter_init(&waiter);
-    if (!error)
-        error = wefti_watch_begin(w);
-    if (error)
+/* A plain thread; a duplicate, so that the number may be closed and used again meanwhile. */
+static int thread_waits(int fd, int events, int64_t until) {
+    int twin = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (twin < 0)
+        return -errno;
+    int result = wefti_fd_sleep(twin, (uint32_t)events, -1, until);
+    if (!result)
+        result = wefti_fd_state(twin, (uint32_t)events);
+    close(twin);
+    return result;
+}
+
+/* Wait for one event, or for no reason.  0; a negative error. */
+static int wait_once(struct weft_io *io, struct wefti_worker *w, int events, bool again, int64_t until) {
+    wefti_lock_take(&io->lock);
+    int error = wefti_poller_arm(&w->watch->poller, io->fd, io, (uint32_t)events, again);
+    if (error) {
+        wefti_lock_give(&io->lock);
         return error;
+    }
+    io->watcher = w;
+    io->either = true;
+    return wefti_desc_wait(io, WEFTI_IN, until);
+}
+
+static int fiber_waits(int fd, int events, int64_t until) {
     int twin = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     if (twin < 0)
         return -errno;
     weft_io *io;
-    if ((error = wefti_desc_new(twin, false, &io))) {
+    int ready, error = wefti_desc_new(twin, 0, &io);
+    if (error) {
         close(twin);
         return error;
     }
-    wefti_lock_take(&io->lock);
-    error = wefti_poller_arm(&w->watch->poller, twin, io, (uint32_t)events, false);
-    if (error) {
-        wefti_lock_give(&io->lock);
-    } else {
-        io->watcher = w;
-        io->either = true;
-        wefti_waiters_append(&io->waiting[WEFTI_IN], &waiter);
-        wefti_lock_give(&io->lock);
-        error = wefti_waiter_wait(&waiter, until, "a descriptor");
-        if (error) {
-            wefti_lock_take(&io->lock);
-            bool was = wefti_waiters_remove(&io->waiting[WEFTI_IN], &waiter);
-            wefti_lock_give(&io->lock);
-            if (!was)
-                error = 0;
-        }
-    }
+    struct wefti_worker *w = wefti_worker_here();
+    bool again = false;
+    do {
+        error = wait_once(io, w, events, again, until);
+        ready = wefti_fd_state(twin, (uint32_t)events);
+        again = w == wefti_worker_here();
+        if (!again && io->watcher) /* a fiber that migrates */
+            wefti_poller_remove(&w->watch->poller, twin);
+        w = wefti_worker_here();
+        if (!error)
+            error = wefti_watch_begin(w);
+    } while (!error && !ready);
     weft_close(io);
-    if (error)
-        return error == -EPERM ? events : error; /* a file is always ready */
-    ready = wefti_fd_state(fd, (uint32_t)events);
-    return ready ? ready : events;
+    if (error == -EPERM) /* a file is always ready */
+        return events;
+    return ready ? ready : error;
+}
+
+int weft_fd_wait(int fd, int events, weft_deadline until) {
+    struct wefti_worker *w = wefti_worker_here();
+    struct weft_task *task = w ? w->current : NULL;
+    if (!events || (events & ~(WEFT_FD_READ | WEFT_FD_WRITE)) || (task && !wefti_task_is_fiber(task)))
+        return -EINVAL;
+    if (fcntl(fd, F_GETFD) < 0)
+        return -errno;
+    int ready = wefti_fd_state(fd, (uint32_t)events);
+    if (task && wefti_fiber_must_end(wefti_fiber_of(task)))
+        return -ECANCELED;
+    if (ready || until <= 0)
+        return ready ? ready : -ETIMEDOUT;
+    int error = task ? wefti_watch_begin(w) : 0;
+    return error ? error : task ? fiber_waits(fd, events, until) : thread_waits(fd, events, until);
 }

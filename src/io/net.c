@@ -17,7 +17,8 @@
 #include "sched/spawn.h"
 
 #define BACKLOG 1024
-#define PAUSE INT64_C(10000000) /* ns, when there are no descriptors and nothing can be done about it */
+#define CONNECT_PAUSE INT64_C(1000000) /* ns, between two looks at a Unix socket whose queue is full */
+#define PAUSE INT64_C(100000000) /* ns, when there are no descriptors and nothing can be done about it */
 
 /* -- Addresses ---------------------------------------------------------------------------------------------- */
 
@@ -122,9 +123,9 @@ static void set(int fd, int level, int option, int value) {
     setsockopt(fd, level, option, &value, sizeof value); /* wishes: a socket that has no such option is as good */
 }
 
-/* The descriptor becomes a weft_io, or is closed. */
-static int adopt(int fd, weft_io **out) {
-    int error = wefti_desc_new(fd, true, out);
+/* The descriptor becomes a weft_io, or is closed.  `stream`: of TCP. */
+static int adopt(int fd, bool stream, weft_io **out) {
+    int error = wefti_desc_new(fd, WEFTI_SOCKET | (stream ? WEFTI_STREAM : 0), out);
     if (error)
         close(fd);
     return error;
@@ -151,7 +152,7 @@ int weft_listen(const weft_addr *addr, const weft_listen_options *given, weft_io
         close(fd);
         return error;
     }
-    return adopt(fd, out);
+    return adopt(fd, false, out);
 }
 
 int weft_tcp_listen(const char *host, int port, const weft_listen_options *options, weft_io **out) {
@@ -191,15 +192,17 @@ static bool is_passing(int error) {
 /* Out of descriptors: one is kept for this moment, to take the waiting connection and close it. */
 static _Atomic int reserve = -1;
 
-static void turn_away(struct weft_io *listener) {
+static void turn_away(struct weft_io *listener, int64_t until) {
     int kept = xchg_acq_rel(&reserve, -1);
     if (kept >= 0)
         close(kept);
     int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0)
         close(fd);
-    if (kept < 0 && fd < 0)
-        weft_sleep(PAUSE);
+    if (kept < 0 && fd < 0) {
+        int64_t later = weft_after(PAUSE);
+        weft_sleep_until(later < until ? later : until);
+    }
 }
 
 static void keep_reserve(void) {
@@ -210,53 +213,87 @@ static void keep_reserve(void) {
         close(fd);
 }
 
+/* A descriptor that was accepted, and what the caller gets. */
+static int welcome(int fd, const weft_addr *from, weft_io **out, weft_addr *peer) {
+    bool tcp = family_of(from) == AF_INET || family_of(from) == AF_INET6;
+    if (tcp)
+        set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    int error = adopt(fd, tcp, out);
+    if (!error && peer)
+        *peer = *from;
+    return error;
+}
+
 int weft_accept(weft_io *listener, weft_io **out, weft_addr *peer, weft_deadline until) {
     weft_addr from;
-    ssize_t fd;
     for (;;) {
         keep_reserve();
         /* Never "all there was": a listener has more until it would block. */
-        fd = wefti_desc_call(listener, WEFTI_IN, accept_once, &from, 0, until);
-        if (fd == -EMFILE || fd == -ENFILE)
-            turn_away(listener);
-        else if (!is_passing((int)fd))
-            break;
+        ssize_t fd = wefti_desc_call(listener, WEFTI_IN, accept_once, &from, 0, until);
+        if (fd >= 0)
+            return welcome((int)fd, &from, out, peer);
+        if (fd == -EMFILE || fd == -ENFILE) {
+            if (wefti_desc_enter(listener))
+                return -EBADF;
+            turn_away(listener, until);
+            wefti_desc_leave(listener);
+            if (until != WEFT_NEVER && weft_now() >= until)
+                return -ETIMEDOUT;
+        } else if (!is_passing((int)fd)) {
+            return (int)fd;
+        }
     }
-    if (fd < 0)
-        return (int)fd;
-    if (family_of(&from) == AF_INET || family_of(&from) == AF_INET6)
-        set((int)fd, IPPROTO_TCP, TCP_NODELAY, 1);
-    int error = adopt((int)fd, out);
-    if (!error && peer)
-        *peer = from;
-    return error;
+}
+
+int weft_accept_poll(weft_io *listener, weft_task *self, weft_wait *wait, weft_io **out, weft_addr *peer) {
+    weft_addr from;
+    for (;;) {
+        keep_reserve();
+        ssize_t fd = wefti_desc_poll(listener, self, wait, WEFTI_IN, accept_once, &from, 0);
+        if (fd >= 0)
+            return welcome((int)fd, &from, out, peer);
+        if (!is_passing((int)fd))
+            return (int)fd;
+    }
 }
 
 /* -- Connecting ---------------------------------------------------------------------------------------------- */
 
+/* The second call tells how the first went, and cannot be misled by an event that meant an earlier owner of this weft_io. */
+static ssize_t connect_once(struct weft_io *io, void *arg) {
+    const weft_addr *addr = arg;
+    if (!connect(io->fd, sockaddr_of(addr), addr->size) || errno == EISCONN)
+        return 0;
+    return errno == EINPROGRESS || errno == EALREADY ? -EAGAIN : errno == EAGAIN ? -EBUSY : -errno;
+}
+
 int weft_connect(const weft_addr *addr, weft_io **out, weft_deadline until) {
     if (!addr || !out)
         return -EINVAL;
+    bool local = family_of(addr) == AF_UNIX;
     int fd = open_socket(family_of(addr), SOCK_STREAM);
     if (fd < 0)
         return fd;
-    if (family_of(addr) != AF_UNIX)
+    if (!local)
         set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     weft_io *io;
-    int error = adopt(fd, &io);
+    int error = adopt(fd, !local, &io);
     if (error)
         return error;
-    if (connect(fd, sockaddr_of(addr), addr->size)) {
-        error = -errno;
-        if (error == -EINPROGRESS || error == -EINTR) {
-            uint32_t seen;
-            socklen_t size = sizeof error;
-            wefti_desc_exhausted(io, WEFTI_OUT, io->events[WEFTI_OUT]); /* not yet */
-            error = wefti_desc_ready(io, WEFTI_OUT, &seen, until);
-            if (!error && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0)
-                error = -error;
-        }
+    for (;;) {
+        weft_addr to = *addr;
+        error = (int)wefti_desc_call(io, WEFTI_OUT, connect_once, &to, 0, until);
+        if (error != -EBUSY || !local) /* EAGAIN of TCP: out of ports */
+            break;
+        /* A Unix socket whose listener has a full queue: nothing tells when there is room. */
+        int64_t later = weft_after(CONNECT_PAUSE);
+        error =
+            until != WEFT_NEVER && weft_now() >= until ? -ETIMEDOUT : weft_sleep_until(later < until ? later : until);
+        if (error)
+            break;
     }
+    if (error == -EBUSY)
+        error = -EAGAIN;
     if (error)
         weft_close(io);
     else
@@ -287,7 +324,7 @@ int weft_udp_open(const weft_addr *addr, int family, weft_io **out) {
         close(fd);
         return error;
     }
-    return adopt(fd, out);
+    return adopt(fd, false, out);
 }
 
 struct datagram {
@@ -320,4 +357,47 @@ ssize_t weft_send_to(weft_io *io, const void *bytes, size_t size, const weft_add
 ssize_t weft_recv_from(weft_io *io, void *buffer, size_t size, weft_addr *from, weft_deadline until) {
     struct datagram arg = {buffer, size, from};
     return wefti_desc_call(io, WEFTI_IN, recv_once, &arg, 0, until);
+}
+
+/* -- Options -------------------------------------------------------------------------------------------------- */
+
+static int demand(weft_io *io, int level, int option, const void *value, socklen_t size) {
+    int error = wefti_desc_enter(io);
+    if (error)
+        return error;
+    error = setsockopt(io->fd, level, option, value, size) ? -errno : 0;
+    wefti_desc_leave(io);
+    return error;
+}
+
+static int demand_int(weft_io *io, int level, int option, int value) {
+    return demand(io, level, option, &value, sizeof value);
+}
+
+int weft_tcp_nodelay(weft_io *io, bool on) { return demand_int(io, IPPROTO_TCP, TCP_NODELAY, on); }
+
+int weft_tcp_keepalive(weft_io *io, int idle, int every, int tries) {
+    int error = 0;
+    if (idle > 0) {
+        error = demand_int(io, IPPROTO_TCP, TCP_KEEPIDLE, idle);
+        if (!error)
+            error = demand_int(io, IPPROTO_TCP, TCP_KEEPINTVL, every);
+        if (!error)
+            error = demand_int(io, IPPROTO_TCP, TCP_KEEPCNT, tries);
+    }
+    return error ? error : demand_int(io, SOL_SOCKET, SO_KEEPALIVE, idle > 0);
+}
+
+int weft_tcp_user_timeout(weft_io *io, unsigned ms) {
+    return demand(io, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
+}
+
+int weft_socket_buffers(weft_io *io, int send_bytes, int receive) {
+    int error = send_bytes > 0 ? demand_int(io, SOL_SOCKET, SO_SNDBUF, send_bytes) : 0;
+    return error || receive <= 0 ? error : demand_int(io, SOL_SOCKET, SO_RCVBUF, receive);
+}
+
+int weft_socket_reset_on_close(weft_io *io, bool on) {
+    struct linger linger = {.l_onoff = on, .l_linger = 0};
+    return demand(io, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
 }

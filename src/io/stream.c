@@ -2,12 +2,13 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "io/desc.h"
+
+#define PARTS_MAX 1024 /* IOV_MAX */
 
 static ssize_t or_error(ssize_t result) { return result < 0 ? -errno : result; }
 
@@ -34,6 +35,11 @@ ssize_t weft_read(weft_io *io, void *buffer, size_t size, weft_deadline until) {
     return wefti_desc_call(io, WEFTI_IN, read_once, &arg, size, until);
 }
 
+ssize_t weft_read_poll(weft_io *io, weft_task *self, weft_wait *wait, void *buffer, size_t size) {
+    struct buffer arg = {buffer, size};
+    return wefti_desc_poll(io, self, wait, WEFTI_IN, read_once, &arg, size);
+}
+
 ssize_t weft_read_exact(weft_io *io, void *buffer, size_t size, weft_deadline until) {
     size_t done = 0;
     while (done < size) {
@@ -50,6 +56,11 @@ ssize_t weft_read_exact(weft_io *io, void *buffer, size_t size, weft_deadline un
 ssize_t weft_write_some(weft_io *io, const void *bytes, size_t size, weft_deadline until) {
     struct buffer arg = {(void *)(uintptr_t)bytes, size};
     return wefti_desc_call(io, WEFTI_OUT, write_once, &arg, size, until);
+}
+
+ssize_t weft_write_poll(weft_io *io, weft_task *self, weft_wait *wait, const void *bytes, size_t size) {
+    struct buffer arg = {(void *)(uintptr_t)bytes, size};
+    return wefti_desc_poll(io, self, wait, WEFTI_OUT, write_once, &arg, size);
 }
 
 ssize_t weft_write(weft_io *io, const void *bytes, size_t size, weft_deadline until) {
@@ -90,16 +101,20 @@ static size_t total(const struct iovec *parts, int count) {
 }
 
 ssize_t weft_readv(weft_io *io, const struct iovec *parts, int count, weft_deadline until) {
-    struct parts arg = {parts, count};
-    return count < 0 ? -EINVAL : wefti_desc_call(io, WEFTI_IN, readv_once, &arg, total(parts, count), until);
+    struct parts arg = {parts, count < PARTS_MAX ? count : PARTS_MAX};
+    return count < 0 ? -EINVAL : wefti_desc_call(io, WEFTI_IN, readv_once, &arg, total(parts, arg.count), until);
 }
 
 ssize_t weft_writev(weft_io *io, const struct iovec *parts, int count, weft_deadline until) {
     size_t done = 0;
     if (count < 0)
         return -EINVAL;
-    while (count) {
-        struct parts arg = {parts, count < 1024 ? count : 1024};
+    for (;;) {
+        for (; count && !parts->iov_len; parts++, count--)
+            ;
+        if (!count)
+            return (ssize_t)done;
+        struct parts arg = {parts, count < PARTS_MAX ? count : PARTS_MAX};
         ssize_t n = wefti_desc_call(io, WEFTI_OUT, writev_once, &arg, total(parts, arg.count), until);
         if (n < 0)
             return n;
@@ -115,7 +130,6 @@ ssize_t weft_writev(weft_io *io, const struct iovec *parts, int count, weft_dead
             count--;
         }
     }
-    return (ssize_t)done;
 }
 
 /* -- The rest ---------------------------------------------------------------------------------------------- */
@@ -128,7 +142,7 @@ struct file {
 
 static ssize_t sendfile_once(struct weft_io *io, void *arg) {
     struct file *file = arg;
-    return or_error(sendfile(io->fd, file->fd, file->offset, file->size));
+    return or_error(wefti_sendfile_quietly(io->fd, file->fd, file->offset, file->size));
 }
 
 ssize_t weft_sendfile(weft_io *out, int fd, off_t *offset, size_t size, weft_deadline until) {
@@ -154,27 +168,32 @@ int weft_shutdown(weft_io *io, int how) {
     return error;
 }
 
-static int open_two(const int fd[2], bool socket, weft_io **a, weft_io **b) {
-    int error = wefti_desc_new(fd[0], socket, a);
+static int open_two(const int fd[2], int what, weft_io **a, weft_io **b) {
+    weft_io *first, *second;
+    int error = wefti_desc_new(fd[0], what, &first);
     if (error) {
         close(fd[0]);
         close(fd[1]);
         return error;
     }
-    error = wefti_desc_new(fd[1], socket, b);
+    error = wefti_desc_new(fd[1], what, &second);
     if (error) {
         close(fd[1]);
-        weft_close(*a);
+        weft_close(first);
+        return error;
     }
-    return error;
+    *a = first;
+    *b = second;
+    return 0;
 }
 
 int weft_pipe(weft_io **in, weft_io **out) {
     int fd[2];
-    return pipe2(fd, O_CLOEXEC | O_NONBLOCK) ? -errno : open_two(fd, false, in, out);
+    return pipe2(fd, O_CLOEXEC | O_NONBLOCK) ? -errno : open_two(fd, WEFTI_STREAM, in, out);
 }
 
 int weft_socketpair(weft_io **a, weft_io **b) {
     int fd[2];
-    return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fd) ? -errno : open_two(fd, true, a, b);
+    return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fd) ? -errno
+                                                                                  : open_two(fd, WEFTI_SOCKET, a, b);
 }

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/sendfile.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,21 +16,30 @@
 
 #define BATCH 256 /* B57: completions a turn */
 
-int wefti_poller_open(struct wefti_poller *poller) {
+int wefti_poke_open(void) {
     if (wefti_fault_here())
         return -EMFILE;
-    poller->poll = epoll_create1(EPOLL_CLOEXEC);
-    if (poller->poll < 0)
-        return -errno;
-    poller->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return fd < 0 ? -errno : fd;
+}
+
+int wefti_poller_open(struct wefti_poller *poller) {
+    poller->poll = poller->poke = -1;
+    poller->room = wefti_alloc(BATCH * sizeof(struct epoll_event));
+    int error = poller->room ? 0 : -ENOMEM;
+    if (!error && wefti_fault_here())
+        error = -EMFILE;
+    if (!error && (poller->poll = epoll_create1(EPOLL_CLOEXEC)) < 0)
+        error = -errno;
+    if (!error && (poller->poke = wefti_poke_open()) < 0)
+        error = poller->poke;
     /* Edge-triggered: each write is told once, and nobody has to read it away. */
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = NULL};
-    if (poller->poke < 0 || epoll_ctl(poller->poll, EPOLL_CTL_ADD, poller->poke, &event)) {
-        int error = -errno;
+    if (!error && epoll_ctl(poller->poll, EPOLL_CTL_ADD, poller->poke, &event))
+        error = -errno;
+    if (error)
         wefti_poller_close(poller);
-        return error;
-    }
-    return 0;
+    return error;
 }
 
 void wefti_poller_close(struct wefti_poller *poller) {
@@ -37,7 +47,10 @@ void wefti_poller_close(struct wefti_poller *poller) {
         close(poller->poke);
     if (poller->poll >= 0)
         close(poller->poll);
+    if (poller->room)
+        wefti_free(poller->room, BATCH * sizeof(struct epoll_event));
     poller->poll = poller->poke = -1;
+    poller->room = NULL;
 }
 
 int wefti_poller_add(struct wefti_poller *poller, int fd, void *tag) {
@@ -83,12 +96,14 @@ static int wait_until(int epoll, struct epoll_event *events, int room, int64_t u
 }
 
 int wefti_poller_wait(struct wefti_poller *poller, struct wefti_poll_event *events, int room, int64_t until) {
-    struct epoll_event raw[BATCH];
+    struct epoll_event *raw = poller->room;
     int count = wait_until(poller->poll, raw, room < BATCH ? room : BATCH, until), kept = 0;
     for (int i = 0; i < count; i++) {
-        uint32_t bits = raw[i].events;
-        uint32_t ready = bits & (EPOLLHUP | EPOLLERR) ? WEFTI_READABLE | WEFTI_WRITABLE : 0;
-        ready |= bits & (EPOLLIN | EPOLLRDHUP | EPOLLPRI) ? WEFTI_READABLE : 0;
+        uint32_t bits = raw[i].events, ready = 0;
+        if (bits & (EPOLLHUP | EPOLLERR))
+            ready = WEFTI_READABLE | WEFTI_WRITABLE | WEFTI_READ_ENDED | WEFTI_WRITE_ENDED;
+        ready |= bits & (EPOLLIN | EPOLLPRI) ? WEFTI_READABLE : 0;
+        ready |= bits & EPOLLRDHUP ? WEFTI_READABLE | WEFTI_READ_ENDED : 0;
         ready |= bits & EPOLLOUT ? WEFTI_WRITABLE : 0;
         if (raw[i].data.ptr)
             events[kept++] = (struct wefti_poll_event){raw[i].data.ptr, ready};
@@ -102,19 +117,24 @@ void wefti_poke(int poke) {
         ;
 }
 
-int wefti_fd_sleep(int fd, uint32_t what, int64_t until) {
-    struct pollfd one = {.fd = fd};
-    one.events |= what & WEFTI_READABLE ? POLLIN : 0;
-    one.events |= what & WEFTI_WRITABLE ? POLLOUT : 0;
+int wefti_fd_sleep(int fd, uint32_t what, int poke, int64_t until) {
+    struct pollfd two[2] = {{.fd = fd}, {.fd = poke, .events = POLLIN}}; /* -1 is skipped */
+    two[0].events |= what & WEFTI_READABLE ? POLLIN | POLLRDHUP : 0;
+    two[0].events |= what & WEFTI_WRITABLE ? POLLOUT : 0;
     for (;;) {
-        int64_t left = until == INT64_MAX ? -1 : until - wefti_clock();
+        int64_t left = until == INT64_MAX ? 0 : until - wefti_clock();
+        left = left > 0 ? left : 0;
         struct timespec timeout = {left / 1000000000, left % 1000000000};
-        if (until != INT64_MAX && left <= 0)
-            timeout = (struct timespec){0, 0};
-        int count = ppoll(&one, 1, until == INT64_MAX ? NULL : &timeout, NULL);
-        if (count > 0)
+        int count = ppoll(two, 2, until == INT64_MAX ? NULL : &timeout, NULL);
+        if (count > 0 && two[0].revents)
             return 0;
-        if (count == 0 && left <= 0 && until != INT64_MAX)
+        if (count > 0) {
+            uint64_t used;
+            while (read(poke, &used, sizeof used) < 0 && errno == EINTR)
+                ;
+            return 1;
+        }
+        if (count == 0 && left == 0 && until != INT64_MAX)
             return -ETIMEDOUT;
     }
 }
@@ -132,28 +152,48 @@ int wefti_fd_state(int fd, uint32_t what) {
 }
 
 /* A pipe without a reader raises SIGPIPE, and unlike a socket has no flag against it: hold the signal back, and take away the one that
- * we caused.  Only after the write has failed is there one to take; holding it back is needed before.  A process that ignores the
- * signal, as servers do, pays two system calls more; pipes are not where that matters. */
-static ssize_t quietly(int fd, const void *bytes, size_t size, const struct iovec *parts, int count) {
-    sigset_t pipe_only, before, pending;
-    sigemptyset(&pipe_only);
-    sigaddset(&pipe_only, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
-    sigpending(&pending);
-    bool was_pending = sigismember(&pending, SIGPIPE);
-    ssize_t result = parts ? writev(fd, parts, count) : write(fd, bytes, size);
+ * we caused.  A process that ignores the signal, as servers do, pays two system calls more; pipes are not where that matters. */
+struct quiet {
+    sigset_t pipe_only, before;
+    bool was_pending;
+};
+
+static void quiet_begin(struct quiet *quiet) {
+    sigset_t pending;
+    sigemptyset(&quiet->pipe_only);
+    sigaddset(&quiet->pipe_only, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &quiet->pipe_only, &quiet->before);
+    /* One that was held back already may be there; one that was not would have come. */
+    quiet->was_pending =
+        sigismember(&quiet->before, SIGPIPE) && sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE);
+}
+
+static ssize_t quiet_end(struct quiet *quiet, ssize_t result) {
     int error = errno;
-    if (result < 0 && error == EPIPE && !was_pending) {
+    if (result < 0 && error == EPIPE && !quiet->was_pending) {
         struct timespec now = {0, 0};
-        while (sigtimedwait(&pipe_only, NULL, &now) < 0 && errno == EINTR)
+        while (sigtimedwait(&quiet->pipe_only, NULL, &now) < 0 && errno == EINTR)
             ;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_sigmask(SIG_SETMASK, &quiet->before, NULL);
     errno = error;
     return result;
 }
 
-ssize_t wefti_write_quietly(int fd, const void *bytes, size_t size) { return quietly(fd, bytes, size, NULL, 0); }
+ssize_t wefti_write_quietly(int fd, const void *bytes, size_t size) {
+    struct quiet quiet;
+    quiet_begin(&quiet);
+    return quiet_end(&quiet, write(fd, bytes, size));
+}
+
 ssize_t wefti_writev_quietly(int fd, const struct iovec *parts, int count) {
-    return quietly(fd, NULL, 0, parts, count);
+    struct quiet quiet;
+    quiet_begin(&quiet);
+    return quiet_end(&quiet, writev(fd, parts, count));
+}
+
+ssize_t wefti_sendfile_quietly(int fd, int file, off_t *offset, size_t size) {
+    struct quiet quiet;
+    quiet_begin(&quiet);
+    return quiet_end(&quiet, sendfile(fd, file, offset, size));
 }

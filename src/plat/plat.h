@@ -106,13 +106,19 @@ void wefti_signal_stack_end(void);
 void wefti_signal_stack_free(void *memory);
 
 /* -- Descriptors -------------------------------------------------------------------------------------- */
-enum { WEFTI_READABLE = 1, WEFTI_WRITABLE = 2 };
+enum {
+    WEFTI_READABLE = 1,
+    WEFTI_WRITABLE = 2,
+    WEFTI_READ_ENDED = 4, /* the peer writes no more, or there was an error: not told again */
+    WEFTI_WRITE_ENDED = 8,
+};
 struct wefti_poller {
     int poll, poke; /* descriptors; poke: writing to it ends a wait */
+    void *room; /* for what the system tells: too much for a fiber's stack */
 };
 struct wefti_poll_event {
     void *tag;
-    uint32_t ready; /* WEFTI_READABLE, WEFTI_WRITABLE; after an error or hang-up both */
+    uint32_t ready; /* WEFTI_READABLE, WEFTI_WRITABLE; after an error or hang-up all four */
 };
 /* Returns 0; -EMFILE, -ENFILE, -ENOMEM. */
 int wefti_poller_open(struct wefti_poller *poller);
@@ -126,13 +132,16 @@ void wefti_poller_remove(struct wefti_poller *poller, int fd);
 int wefti_poller_wait(struct wefti_poller *poller, struct wefti_poll_event *events, int room, int64_t until);
 /* End a wait of the poller whose `poke` this is; kept if it comes first. */
 void wefti_poke(int poke);
-/* A plain thread waits for one descriptor.  0; -ETIMEDOUT. */
-int wefti_fd_sleep(int fd, uint32_t what, int64_t until);
+/* Something to poke for a plain thread; -EMFILE, -ENFILE, -ENOMEM. */
+int wefti_poke_open(void);
+/* A plain thread waits for one descriptor.  0: it is ready, or is none; 1: poked (and that is used up; poke -1: cannot be); -ETIMEDOUT. */
+int wefti_fd_sleep(int fd, uint32_t what, int poke, int64_t until);
 /* What of `what` a descriptor is ready for now; 0: nothing. */
 int wefti_fd_state(int fd, uint32_t what);
-/* write and writev of something that is no socket, without SIGPIPE. */
+/* write and writev of something that is no socket, and sendfile, without SIGPIPE. */
 ssize_t wefti_write_quietly(int fd, const void *bytes, size_t size);
 ssize_t wefti_writev_quietly(int fd, const struct iovec *parts, int count);
+ssize_t wefti_sendfile_quietly(int fd, int file, off_t *offset, size_t size);
 
 /* -- Random, environment, faults -------------------------------------------------------------------- */
 uint64_t wefti_random_seed(void);

@@ -45,6 +45,16 @@ static inline bool wefti_park_poll(struct wefti_park *park, struct wefti_poller 
     return xchg_acquire(&park->word, WEFTI_UNPARKED) == WEFTI_PARK_NOTIFIED; /* P3, pairs with U1 */
 }
 
+/* The same for a plain thread that waits for one descriptor.  *state: as wefti_fd_sleep, 1 when there was a token.  poke may be -1: then
+ * a token does not end the sleep. */
+static inline bool wefti_park_fd(struct wefti_park *park, int fd, uint32_t what, int poke, int64_t until, int *state) {
+    uint32_t found = WEFTI_UNPARKED, polling = WEFTI_POLLING | (uint32_t)poke << WEFTI_POLLING_SHIFT;
+    *state = 1;
+    if (poke < 0 || cas_relaxed(&park->word, &found, polling)) /* P1 */
+        *state = wefti_fd_sleep(fd, what, poke, until); /* P2 */
+    return xchg_acquire(&park->word, WEFTI_UNPARKED) == WEFTI_PARK_NOTIFIED; /* P3, pairs with U1 */
+}
+
 /* Anyone.  The park may be gone once its owner has seen the token: it is not touched after U1. */
 static inline void wefti_park_wake(struct wefti_park *park) {
     uint32_t found = xchg_release(&park->word, WEFTI_PARK_NOTIFIED); /* U1, pairs with P3 */

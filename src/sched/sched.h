@@ -62,7 +62,8 @@ struct wefti_watch {
     struct wefti_poller poller;
     void (*dispatch)(struct wefti_worker *w, const struct wefti_poll_event *event); /* serve whoever waits */
     void (*forget)(struct wefti_worker *w); /* its poller is about to be closed */
-    int count; /* events collected and not yet dispatched */
+    int count;        /* events collected and not yet dispatched */
+    uint32_t waiting; /* tasks that wait for a descriptor; kept for the simulator only */
     struct wefti_poll_event events[WEFTI_EVENTS_MAX];
 };
 
@@ -112,6 +113,8 @@ struct wefti_worker {
 
     struct wefti_wheel timers;   /* under timers_lock, if there are other workers */
     struct wefti_watch *watch;   /* NULL: no descriptors */
+    uint64_t calls_turn;         /* io/desc.c: the turn in which ... */
+    uint32_t calls_left;         /* ... so many system calls may still follow each other */
     uint32_t look_left;          /* polls until the clock and the descriptors are looked at; 0: there are none */
     uint32_t timers_helped;      /* whose overdue timers we have looked at last */
 
@@ -119,6 +122,7 @@ struct wefti_worker {
     _Alignas(64) struct wefti_counters counters;
     _Alignas(64) struct wefti_park park;
     _Atomic uint32_t claimed; /* idle.h, S5 */
+    _Atomic int outside; /* of a driven worker whose caller sleeps in our poller (weft_drive_fd): 1 + its poke */
     struct wefti_lock timers_lock;
     _Atomic int64_t timers_next; /* timers.c */
     struct wefti_mpsc inbox; /* fibers of ours that others have woken */
@@ -338,6 +342,8 @@ int64_t wefti_timers_next(struct wefti_worker *w);
 bool wefti_timers_overdue(struct wefti_worker *w, int64_t now);
 bool wefti_timers_help(struct wefti_worker *w, int64_t now);
 void wefti_timers_help_one(struct wefti_worker *w, int64_t now);
+/* A time of the runtime's clock on the system's: not the same in a simulator. */
+int64_t wefti_real(const struct weft_runtime *rt, int64_t when);
 /* The runtime's clock: the system's, or the simulator's. */
 int64_t wefti_now(const struct weft_runtime *rt);
 

@@ -6,6 +6,10 @@
  *
  * Deadlock.  When nothing is ready and somebody waits for ever, all tasks are counted: a waker that is held by nobody
  * we can see may still come from a plain thread; if there is none, nothing can ever run again, and the waiter is told so.
+ *
+ * Descriptors are real, and so is the world behind them.  While a task waits for one there is no deadlock; what has come is taken first,
+ * at no time at all, so that a program that only talks to itself runs alike every time; and when nothing has come, virtual time
+ * passes as the real one does, for a deadline must not strike before the world had its chance.
  */
 #include "sched/sched.h"
 
@@ -25,6 +29,7 @@ struct wefti_sim {
     _Atomic int64_t clock;
     uint32_t worker_joins; /* joins on the worker itself that wait for ever */
     bool dead;             /* they are to give up */
+    int64_t tied; /* of a driven one whose tasks wait for descriptors: the real time when that was last looked at */
 
     struct wefti_lock lock;
     struct wefti_sim_joiner *joiners;
@@ -131,9 +136,42 @@ static bool is_deadlock(struct weft_runtime *rt) {
     return census.live && !census.can_run && census.wakers <= census.registered;
 }
 
+/* -- Time and the world ---------------------------------------------------------------------------------- */
+
+static void pass_time(struct wefti_sim *sim, int64_t real, int64_t until) {
+    int64_t clock = load_own(&sim->clock), left = until - clock;
+    if (left > 0 && real > 0)
+        store_relaxed(&sim->clock, real < left ? clock + real : until); /* a figure */
+}
+
+/* As wefti_sim_idle, when a task waits for a descriptor. */
+static bool idle_in_world(struct wefti_worker *w, int64_t until) {
+    struct wefti_sim *sim = w->rt->sim;
+    struct wefti_watch *watch = w->watch;
+    int64_t now = wefti_clock();
+    if (w->driven) { /* must not sleep here: its caller does */
+        if (sim->tied)
+            pass_time(sim, now - sim->tied, until);
+        sim->tied = now;
+        return until <= load_own(&sim->clock);
+    }
+    watch->count = wefti_poller_wait(&watch->poller, watch->events, WEFTI_EVENTS_MAX, 0);
+    if (watch->count)
+        return true;
+    int64_t limit = wefti_real(w->rt, until);
+    wefti_count(&w->counters.parks, 1);
+    wefti_worker_doze(w, limit);
+    int64_t then = wefti_clock();
+    pass_time(sim, then >= limit ? INT64_MAX : then - now, until);
+    return true;
+}
+
 bool wefti_sim_idle(struct wefti_worker *w, int64_t until) {
     struct weft_runtime *rt = w->rt;
     struct wefti_sim *sim = rt->sim;
+    if (w->watch && w->watch->waiting)
+        return idle_in_world(w, until);
+    sim->tied = 0;
     if (until != INT64_MAX) { /* somebody waits for that time, and nothing happens before it */
         if (until > load_own(&sim->clock))
             store_relaxed(&sim->clock, until); /* a figure */

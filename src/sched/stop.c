@@ -48,7 +48,7 @@ static void sleep_or_drive(struct weft_runtime *rt, int64_t until) {
         wefti_park_sleep(&rt->stopper, until);
     } else if (wefti_drive_begin(rt) == 0) {
         if (wefti_drive_inside(rt, DRIVE_POLLS) == 0) {
-            int64_t next = wefti_timers_next(&rt->worker[0]);
+            int64_t next = wefti_real(rt, wefti_timers_next(&rt->worker[0]));
             wefti_worker_doze(&rt->worker[0], next < until ? next : until); /* drive_inside dispatches */
         }
         wefti_drive_end(rt);

@@ -22,6 +22,8 @@ bool wefti_watch_run(struct wefti_worker *w) {
     struct wefti_watch *watch = w->watch;
     if (!watch)
         return false;
+    if (watch->count) /* collected before: first these */
+        return wefti_watch_dispatch(w);
     watch->count = wefti_poller_wait(&watch->poller, watch->events, WEFTI_EVENTS_MAX, 0);
     return wefti_watch_dispatch(w);
 }

@@ -92,7 +92,12 @@ void wefti_worker_spend(struct wefti_worker *w) {
 
 void wefti_worker_wake(struct wefti_worker *w) {
     wefti_park_wake(&w->park);
-    if (w->driven && w->rt->wake) {
+    if (!w->driven)
+        return;
+    int outside = load_acquire(&w->outside); /* pairs with weft_drive_fd */
+    if (outside)
+        wefti_poke(outside - 1);
+    if (w->rt->wake) {
         /* Whoever calls is in the midst of something: metered code in there must not make its fiber yield. */
         struct wefti_worker *self = wefti_worker_self();
         struct weft_task *current = self ? self->current : NULL;

@@ -26,10 +26,13 @@ enum { STACKS = 64 << 20 };
 static char *stacks;
 static size_t stacks_used;
 
+static void mc_pokes_reset(void);
+
 void mc_plat_reset(void) {
     stacks_used = 0;
     fault_at = -1;
     fault_seen = 0;
+    mc_pokes_reset();
     seed = 0x9E3779B97F4A7C15u;
 }
 
@@ -161,10 +164,58 @@ void wefti_signal_stack_end(void) {}
 void wefti_signal_stack_free(void *memory) { (void)memory; }
 
 /* -- Descriptors -------------------------------------------------------------------------------------- */
-/* There are none: what waits for them is tested on a real system. */
+/* There are none: what waits for them is tested on a real system.  There are pollers to sleep in, and to be poked in: a poke is a token
+ * that stays until a wait uses it up.  Like a futex it orders no memory. */
+#define POKES 8
+static bool poked[POKES];
+static int pokes;
+
+static void mc_pokes_reset(void) {
+    pokes = 0;
+    for (int i = 0; i < POKES; i++)
+        poked[i] = false;
+}
+
+/* True: poked. */
+static bool sleep_on_poke(int poke, int64_t until, uintptr_t pc) {
+    uintptr_t addr = (uintptr_t)&poked[poke];
+    mc_point(OP_WAIT, addr, 1, MO_RELAXED, pc);
+    if (!poked[poke] && until > mc.clock) {
+        struct mc_thread *t = mc_me();
+        if (mc.tracing)
+            mc_trace(OP_WAIT, 0, addr, 1, 0, 0, 1, pc);
+        t->until = until;
+        t->wait_result = 0;
+        mc_block(MC_ASLEEP, pc);
+        t->until = INT64_MAX;
+    }
+    bool found = poked[poke];
+    poked[poke] = false;
+    if (mc.tracing)
+        mc_trace(OP_RESUME, 0, addr, 1, found, 0, 0, pc);
+    return found;
+}
+
+void wefti_poke(int poke) {
+    uintptr_t addr = (uintptr_t)&poked[poke];
+    mc_point(OP_WAKE, addr, 1, MO_RELAXED, PC);
+    poked[poke] = true;
+    for (int i = 0; i < mc.count; i++)
+        if (mc.t[i].state == MC_ASLEEP && mc.t[i].op.addr == addr) {
+            mc.t[i].wait_result = 0;
+            mc_unblock(i);
+        }
+    if (mc.tracing)
+        mc_trace(OP_WAKE, 0, addr, 1, 0, 1, 1, PC);
+}
+
+int wefti_poke_open(void) { return pokes < POKES ? pokes++ : -EMFILE; }
+
 int wefti_poller_open(struct wefti_poller *poller) {
-    (void)poller;
-    return -EMFILE;
+    poller->poll = 0;
+    poller->room = NULL;
+    poller->poke = fails() ? -EMFILE : wefti_poke_open();
+    return poller->poke < 0 ? poller->poke : 0;
 }
 void wefti_poller_close(struct wefti_poller *poller) { (void)poller; }
 int wefti_poller_add(struct wefti_poller *poller, int fd, void *tag) {
@@ -177,13 +228,13 @@ int wefti_poller_arm(struct wefti_poller *poller, int fd, void *tag, uint32_t wh
 }
 void wefti_poller_remove(struct wefti_poller *poller, int fd) { (void)poller, (void)fd; }
 int wefti_poller_wait(struct wefti_poller *poller, struct wefti_poll_event *events, int room, int64_t until) {
-    (void)poller, (void)events, (void)room, (void)until;
+    (void)events, (void)room;
+    sleep_on_poke(poller->poke, until, PC);
     return 0;
 }
-void wefti_poke(int poke) { (void)poke; }
-int wefti_fd_sleep(int fd, uint32_t what, int64_t until) {
-    (void)fd, (void)what, (void)until;
-    return -ETIMEDOUT;
+int wefti_fd_sleep(int fd, uint32_t what, int poke, int64_t until) {
+    (void)fd, (void)what;
+    return sleep_on_poke(poke, until, PC) ? 1 : -ETIMEDOUT;
 }
 int wefti_fd_state(int fd, uint32_t what) {
     (void)fd, (void)what;
@@ -192,6 +243,10 @@ int wefti_fd_state(int fd, uint32_t what) {
 ssize_t wefti_write_quietly(int fd, const void *bytes, size_t size) { return write(fd, bytes, size); }
 ssize_t wefti_writev_quietly(int fd, const struct iovec *parts, int count) {
     (void)fd, (void)parts, (void)count;
+    return -1;
+}
+ssize_t wefti_sendfile_quietly(int fd, int file, off_t *offset, size_t size) {
+    (void)fd, (void)file, (void)offset, (void)size;
     return -1;
 }
 
