@@ -16,7 +16,7 @@
 
 enum { BENCH_FIGURES = 10, BENCH_RUNS_MAX = 100 };
 
-/* What the tasks of a workload are.  BENCH_FIBER is refused by options.c until weft has fibers. */
+/* What the tasks of a workload are. */
 enum bench_kind { BENCH_POLL = 1, BENCH_FIBER = 2 };
 
 /* Stands for a floor that is the number of workers: the ideal of a speed-up. */
