@@ -72,7 +72,7 @@ int weft_drive(weft_runtime *rt, unsigned max_polls) {
 weft_deadline weft_drive_next(weft_runtime *rt) {
     if (!rt->driven || wefti_drive_begin(rt))
         return WEFT_NEVER;
-    int64_t next = wefti_timers_next(&rt->worker[0]);
+    int64_t next = wefti_timers_sleep(&rt->worker[0]);
     wefti_drive_end(rt);
     return next;
 }
@@ -88,7 +88,7 @@ int weft_drive_wait(weft_runtime *rt, unsigned max_polls, weft_deadline until) {
         }
         if (until != WEFT_NEVER && wefti_clock() >= until)
             break;
-        int64_t next = wefti_timers_next(&rt->worker[0]);
+        int64_t next = wefti_timers_sleep(&rt->worker[0]);
         wefti_worker_doze(&rt->worker[0], next < until ? next : until); /* drive_inside dispatches */
     }
     wefti_drive_end(rt);
