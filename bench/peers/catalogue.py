@@ -132,7 +132,7 @@ class Rust(Peer):
         return copy / "target" / "release" / "peer"
 
 
-TASKS = ["spawn_join", "fib", "yield", "wake", "idle_memory_100k", "idle_memory_1m"]
+TASKS = ["spawn_join", "fib", "yield", "wake", "idle_memory_100k", "idle_memory_1m", "sleepers", "timer"]
 MIMALLOC = ("libmimalloc.so.2", "libmimalloc2.0")
 
 PEERS = [

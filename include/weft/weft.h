@@ -3,6 +3,7 @@
 #define WEFT_H
 
 #include <weft/base.h>
+#include <weft/blocking.h>
 #include <weft/budget.h>
 #include <weft/chan.h>
 #include <weft/fiber.h>

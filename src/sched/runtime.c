@@ -221,6 +221,9 @@ int weft_runtime_destroy(weft_runtime *rt) {
         wefti_write(2, text, sizeof text - 1);
         return -EBUSY;
     }
+    struct wefti_annex *annex = load_acquire(&rt->annex); /* pairs with who made it */
+    if (annex && (annex->stop(annex, 0) == -EBUSY || annex->end(annex)))
+        return -EBUSY;
     release(rt, rt->allocated);
     return 0;
 }

@@ -163,6 +163,17 @@ enum wefti_phase {
     WEFTI_STOPPED, /* workers leave their loops */
 };
 
+/* What a layer above has hung on the runtime, to end with it: the first field of it. */
+struct wefti_annex {
+    /* All tasks have ended: let the rest end until `until`.  0; -ECANCELED (some of it was dropped); -EBUSY (it does not end, as was said on
+     * stderr).  May be called again. */
+    int (*stop)(struct wefti_annex *annex, int64_t until);
+    /* Tasks do not end: say on stderr what they may be waiting for. */
+    void (*report)(struct wefti_annex *annex);
+    /* After stop.  0: it is gone; -EBUSY: it is used still. */
+    int (*end)(struct wefti_annex *annex);
+};
+
 /* State of the simulator; sim.c. */
 struct wefti_sim;
 
@@ -192,6 +203,7 @@ struct weft_runtime {
     uint32_t yield_ops; /* metered ops after which a fiber lets others run */
     _Atomic bool has_fibers;
     struct wefti_sim *sim;
+    _Atomic(struct wefti_annex *) annex; /* NULL, or set once */
     _Atomic(const char *) reasons[WEFTI_REASONS]; /* what tasks wait for; [0] is unused */
     struct wefti_worker *worker; /* array */
     _Atomic uint64_t *seen; /* polls of each worker at the last look of the watch */
@@ -382,5 +394,7 @@ void wefti_sim_worker_join(struct weft_runtime *rt, int change);
 /* Nothing can ever run again: true once after it was found. */
 bool wefti_sim_is_dead(struct weft_runtime *rt);
 uint64_t wefti_sim_hash(const struct weft_runtime *rt);
+/* Something real begins (+1) that a task waits for, or has ended (-1), and the task is ready: until then the clock stands still. */
+void wefti_sim_outside(struct weft_runtime *rt, int change);
 
 #endif

@@ -33,6 +33,7 @@ struct wefti_sim {
 
     struct wefti_lock lock;
     struct wefti_sim_joiner *joiners;
+    _Atomic uint32_t outside; /* wefti_sim_outside */
 };
 
 int wefti_sim_init(struct weft_runtime *rt) {
@@ -169,6 +170,10 @@ static bool idle_in_world(struct wefti_worker *w, int64_t until) {
 bool wefti_sim_idle(struct wefti_worker *w, int64_t until) {
     struct weft_runtime *rt = w->rt;
     struct wefti_sim *sim = rt->sim;
+    if (load_acquire(&sim->outside)) /* pairs with the last to end: it has woken its task */
+        return false;
+    if (has_work(w)) /* recheck: that came after the worker's own look */
+        return true;
     if (w->watch && w->watch->waiting)
         return idle_in_world(w, until);
     sim->tied = 0;
@@ -219,6 +224,13 @@ bool wefti_sim_join_end(struct weft_runtime *rt, struct wefti_sim_joiner *joiner
     bool dead = joiner->dead;
     wefti_lock_give(&rt->sim->lock);
     return dead;
+}
+
+void wefti_sim_outside(struct weft_runtime *rt, int change) {
+    if (change > 0)
+        add_relaxed(&rt->sim->outside, 1); /* by the worker that looks at it, or for a job that nobody waits for */
+    else if (sub_release(&rt->sim->outside, 1) == 1) /* pairs with idle */
+        wefti_worker_wake(&rt->worker[0]); /* wake */
 }
 
 void wefti_sim_worker_join(struct weft_runtime *rt, int change) { rt->sim->worker_joins += (uint32_t)change; }

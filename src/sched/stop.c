@@ -118,13 +118,20 @@ static int stop(struct weft_runtime *rt, int64_t until) {
                 static const char text[] = "weft: stop: these tasks do not end:\n";
                 wefti_write(2, text, sizeof text - 1);
                 wefti_dump(rt, 2, DUMP_MAX);
+                struct wefti_annex *annex = load_acquire(&rt->annex); /* pairs with who made it */
+                if (annex)
+                    annex->report(annex);
                 return -EBUSY;
             }
             wefti_slab_walk(&rt->slab, cancel_one, NULL);
         } while (!wait_quiet(rt, now + WALK_AGAIN));
     }
+    struct wefti_annex *annex = load_acquire(&rt->annex); /* pairs with who made it */
+    int error = annex ? annex->stop(annex, result ? 0 : until) : 0;
+    if (error == -EBUSY)
+        return error;
     join_workers(rt);
-    return result;
+    return error ? error : result;
 }
 
 int weft_runtime_stop(weft_runtime *rt, weft_deadline until) {

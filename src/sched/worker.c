@@ -323,7 +323,7 @@ void wefti_worker_sleep(struct wefti_worker *w, int64_t until) {
     if (wefti_worker_announce(w)) {
         wefti_stop_check(rt);
         if (!rt->sim || !wefti_sim_idle(w, until))
-            sleep_watching(w, now, until);
+            sleep_watching(w, now, rt->sim ? INT64_MAX : until); /* virtual time does not pass in a sleep */
     }
     wefti_worker_return(w);
     wefti_watch_dispatch(w); /* B21: only now are our queues open again */

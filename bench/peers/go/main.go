@@ -51,6 +51,10 @@ func main() {
 		ok = parked(100000, "idle_memory_100k")
 	case "idle_memory_1m":
 		ok = parked(1000000, "idle_memory_1m")
+	case "sleepers":
+		ok = sleepers(quick)
+	case "timer":
+		ok = timer(quick)
 	default: // wake: every goroutine is inside the runtime, there is no outside thread to submit from
 		os.Exit(skip)
 	}

@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -96,4 +98,65 @@ func parked(n int, name string) bool {
 	close(release)
 	ended.Wait()
 	return before > 0
+}
+
+func cpuSeconds() float64 {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
+func mostResident() float64 {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return float64(u.Maxrss) * 1024
+}
+
+func next(random *uint64) time.Duration {
+	*random = *random*6364136223846793005 + 1442695040888963407
+	return time.Duration(1+(*random>>33)%1000) * time.Millisecond
+}
+
+func sleepers(quick bool) bool {
+	n := 1000000
+	if quick {
+		n = 50000
+	}
+	var woke int64
+	var wg sync.WaitGroup
+	random := uint64(1)
+	start, cpu := time.Now(), cpuSeconds()
+	wg.Add(n)
+	for i := 0; i < n; i++ {
+		d := next(&random)
+		go func() {
+			began := time.Now()
+			time.Sleep(d)
+			if time.Since(began) >= d {
+				atomic.AddInt64(&woke, 1)
+			}
+			wg.Done()
+		}()
+	}
+	wg.Wait()
+	report("sleepers_wall", time.Since(start).Seconds(), "s")
+	report("sleepers_cpu", cpuSeconds()-cpu, "s")
+	report("sleepers_rss", mostResident()/1e6, "MB")
+	return woke == int64(n)
+}
+
+func timer(quick bool) bool {
+	n := 10000000
+	if quick {
+		n = 1000000
+	}
+	random, stopped := uint64(1), 0
+	start := time.Now()
+	for i := 0; i < n; i++ {
+		if time.NewTimer(time.Hour + next(&random)).Stop() {
+			stopped++
+		}
+	}
+	report("timer", since(start, n), "ns")
+	return stopped == n
 }

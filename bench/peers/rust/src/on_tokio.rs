@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
@@ -114,6 +115,73 @@ async fn idle_memory(n: usize, name: &'static str) -> bool {
     before > 0.0
 }
 
+// A field of /proc/self/status in bytes, or CPU seconds of this process.
+fn most_resident() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find(|l| l.starts_with("VmHWM:")).unwrap_or("VmHWM: 0 kB");
+    line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() * 1024.0
+}
+
+fn cpu_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let rest = text.rsplit(')').next().unwrap_or("");
+    let ticks: Vec<f64> = rest.split_whitespace().skip(11).take(2).map(|t| t.parse().unwrap_or(0.0)).collect();
+    ticks.iter().sum::<f64>() / 100.0
+}
+
+async fn sleepers(quick: bool) -> bool {
+    let n: usize = if quick { 50_000 } else { 1_000_000 };
+    let woke = Arc::new(AtomicUsize::new(0));
+    let (start, cpu) = (Instant::now(), cpu_seconds());
+    let mut handles = Vec::with_capacity(n);
+    let mut random: u64 = 1;
+    for _ in 0..n {
+        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let until = Instant::now() + Duration::from_millis(1 + (random >> 33) % 1000);
+        let w = woke.clone();
+        handles.push(tokio::spawn(async move {
+            tokio::time::sleep_until(until.into()).await;
+            if Instant::now() >= until {
+                w.fetch_add(1, Ordering::Relaxed);
+            }
+        }));
+    }
+    for h in handles {
+        h.await.unwrap();
+    }
+    report("sleepers_wall", start.elapsed().as_secs_f64(), "s");
+    report("sleepers_cpu", cpu_seconds() - cpu, "s");
+    report("sleepers_rss", most_resident() / 1e6, "MB");
+    woke.load(Ordering::Relaxed) == n
+}
+
+// Polls a timer once: 1 when it waits.
+struct Once<'a>(Pin<&'a mut tokio::time::Sleep>);
+
+impl Future for Once<'_> {
+    type Output = usize;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<usize> {
+        Poll::Ready(self.0.as_mut().poll(cx).is_pending() as usize)
+    }
+}
+
+// Set by polling it once, cleared by dropping it.
+async fn timer(quick: bool) -> bool {
+    let n: usize = if quick { 1_000_000 } else { 10_000_000 };
+    let start = Instant::now();
+    let mut random: u64 = 1;
+    let mut set = 0;
+    for _ in 0..n {
+        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let until = start + Duration::from_millis(3_600_000 + (random >> 33) % 1000);
+        let sleep = tokio::time::sleep_until(until.into());
+        tokio::pin!(sleep);
+        set += Once(sleep).await;
+    }
+    report("timer", since(start, n as f64), "ns");
+    set == n
+}
+
 pub fn run(workload: &str, workers: Option<usize>, quick: bool) -> Option<bool> {
     let rt = match workers {
         None => Builder::new_current_thread().enable_time().build().unwrap(),
@@ -127,6 +195,8 @@ pub fn run(workload: &str, workers: Option<usize>, quick: bool) -> Option<bool> 
         "wake" => Some(wake(&rt, quick)),
         "idle_memory_100k" => Some(rt.block_on(idle_memory(100_000, "idle_memory_100k"))),
         "idle_memory_1m" => Some(rt.block_on(idle_memory(1_000_000, "idle_memory_1m"))),
+        "sleepers" => Some(rt.block_on(async { tokio::spawn(sleepers(quick)).await.unwrap() })),
+        "timer" => Some(rt.block_on(async { tokio::spawn(tokio::task::unconstrained(timer(quick))).await.unwrap() })),
         _ => None,
     }
 }

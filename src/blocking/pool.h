@@ -1,0 +1,85 @@
+/* pool.h - a pool of threads for blocking work.  Internal.
+ *
+ * What.   A queue of jobs and threads that take them, all under one lock.  A job lies on its caller's stack, or in memory of its own when
+ *         the caller may go before it (poll tasks, abandon, nobody waits).
+ * Words.  Lists, counts, job->state and ->abandoned: under the lock.  The rest of a job is its thread's while it is RUNNING.
+ *         calls: callers that may still touch the pool; counted up under the lock, down without.
+ * Race.   caller: A1 lock, append, take an idle          thread: B1 lock; the last job is DONE: serve its caller
+ *                    thread or start one, unlock                 B2 take the next, else go to the idle list; unlock
+ *                 A2 wake the thread, if idle                    B3 wake the caller
+ *                 A3 wait until served                           B4 run it, or sleep until woken (A2) or idle too long
+ *                 A4 late: lock; QUEUED: take it out             B5 idle too long: lock; still in the list: leave, end
+ *                    RUNNING: wait on, or abandon it                else sleep on, the token is on its way
+ * Claim.  An accepted job is begun or taken out, once; none waits while a thread is idle; whoever waits is told.
+ * Why.    All steps but the waking are under the lock.  A thread goes idle only when it finds the queue empty (B2), so a job that comes
+ *         later finds it in the list (A1).  Who is taken from the idle list gets exactly one token, and does not end before.
+ *         A thread is started under the lock too: either it exists, or the job is refused or left to others that do.
+ *         The end of a call is that of any wait (fiber/wait.h): SERVED is the last touch of a job that lies on a stack.
+ * End.    A thread that ends joins the one that ended before it, so that destroy joins the last one only.
+ * Checked by.  test/model/blocking.c
+ */
+#ifndef WEFTI_BLOCKING_POOL_H
+#define WEFTI_BLOCKING_POOL_H
+
+#include <weft/blocking.h>
+
+#include "fiber/wait.h"
+#include "queue/lock.h"
+
+enum wefti_job_state { WEFTI_JOB_NEW, WEFTI_JOB_QUEUED, WEFTI_JOB_RUNNING, WEFTI_JOB_ENDED };
+
+struct wefti_job {
+    struct wefti_job *next, *prev; /* in the queue, or among the running */
+    struct weft_pool *pool;
+    weft_blocking_fn fn;
+    void *arg;
+    void (*drop)(void *arg);
+    const char *name;
+    int64_t began;
+    int error;  /* 0, or -ECANCELED: taken out by whoever closes the pool */
+    int result; /* what fn returned */
+    uint8_t state;
+    bool mandatory;
+    bool abandon;   /* the caller may leave while it runs: in memory of its own */
+    bool detached;  /* nobody waits: in memory of its own */
+    bool abandoned; /* the caller has left */
+    struct weft_runtime *sim; /* the simulator that stands still for it, or NULL */
+    struct wefti_waiter waiter;
+};
+
+struct wefti_job_list {
+    struct wefti_job *first, *last;
+    uint32_t count;
+};
+
+struct wefti_pool_thread;
+
+struct weft_pool {
+    struct wefti_annex annex; /* first: of the runtime's own pool */
+    struct wefti_lock lock;
+    struct wefti_job_list queue, running;
+    struct wefti_pool_thread *idle; /* newest first: those at the end become idle too long */
+    struct wefti_pool_thread *dead; /* the last that ended; it has joined those before */
+    struct wefti_park *drainer;     /* a thread that waits for jobs or threads to end */
+    struct weft_runtime *rt;        /* of the runtime's own pool */
+    uint32_t threads, idle_count, min, max, queue_max, started;
+    int64_t keep_alive; /* INT64_MAX: for ever */
+    uint64_t completed, refused;
+    bool closed; /* takes no jobs */
+    bool ending; /* threads end when they are idle */
+    char name[12];
+    _Atomic uint64_t calls;
+};
+
+/* A1, A2.  0; -EAGAIN; -ESHUTDOWN. */
+int wefti_pool_submit(struct weft_pool *pool, struct wefti_job *job);
+/* A4.  True: it was QUEUED, not mandatory, and has been taken out: the caller ends it. */
+bool wefti_pool_remove(struct weft_pool *pool, struct wefti_job *job);
+/* A4.  True: it goes on without its caller, and its memory is not the caller's any more; false: it has ended, and its caller been served. */
+bool wefti_pool_abandon(struct weft_pool *pool, struct wefti_job *job);
+/* The caller does not touch the pool any more. */
+static inline void wefti_pool_call_end(struct weft_pool *pool) {
+    sub_release(&pool->calls, 1); /* pairs with destroy */
+}
+
+#endif
