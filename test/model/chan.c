@@ -61,8 +61,8 @@ static void two_senders(void) {
     mc_join(b);
     end_chan();
 }
-MC_CASE(chan_two_senders_rendezvous, two_senders, .arg = 0, .proves = "R27 R29", .seconds = 4);
-MC_CASE(chan_two_senders_bounded, two_senders, .arg = 1, .proves = "R26 R29", .seconds = 4);
+MC_CASE(chan_two_senders_rendezvous, two_senders, .arg = 0, .proves = "R27 R29", .seconds = 2);
+MC_CASE(chan_two_senders_bounded, two_senders, .arg = 1, .proves = "R26 R29", .seconds = 2);
 
 static void two_receivers(void) {
     make_chan((size_t)mc_arg());
@@ -73,8 +73,8 @@ static void two_receivers(void) {
     mc_assert(load_relaxed(&sum) == 3);
     end_chan();
 }
-MC_CASE(chan_two_receivers_rendezvous, two_receivers, .arg = 0, .proves = "R27 R29", .seconds = 4);
-MC_CASE(chan_two_receivers_bounded, two_receivers, .arg = 1, .proves = "R26 R29", .seconds = 4);
+MC_CASE(chan_two_receivers_rendezvous, two_receivers, .arg = 0, .proves = "R27 R29", .seconds = 2);
+MC_CASE(chan_two_receivers_bounded, two_receivers, .arg = 1, .proves = "R26 R29", .seconds = 2);
 
 /* -- Many ------------------------------------------------------------------------------------------------ */
 
@@ -96,8 +96,8 @@ static void many(void) {
     mc_join(a);
     end_chan();
 }
-MC_CASE(chan_many_rendezvous, many, .arg = 0, .proves = "R27 R29", .seconds = 4);
-MC_CASE(chan_many_bounded, many, .arg = 2, .proves = "R26 R29", .seconds = 4);
+MC_CASE(chan_many_rendezvous, many, .arg = 0, .proves = "R27 R29", .seconds = 2);
+MC_CASE(chan_many_bounded, many, .arg = 2, .proves = "R26 R29", .seconds = 2);
 
 /* -- Close ----------------------------------------------------------------------------------------------- */
 
@@ -106,7 +106,7 @@ static void close_it(void *unused) {
     weft_chan_close(&ch);
 }
 
-MC_TEST(chan_close_against_receivers, .proves = "R30", .seconds = 4) {
+MC_TEST(chan_close_against_receivers, .proves = "R30", .seconds = 2) {
     make_chan(1);
     int a = mc_spawn(close_it, NULL), b = mc_spawn(close_it, NULL);
     uint64_t v;
@@ -151,8 +151,8 @@ static void close_against_both(void) {
     mc_assert(sent == (error == 0));
     end_chan();
 }
-MC_CASE(chan_close_against_both_rendezvous, close_against_both, .arg = 0, .proves = "R30", .seconds = 4);
-MC_CASE(chan_close_against_both_bounded, close_against_both, .arg = 1, .proves = "R30", .seconds = 4);
+MC_CASE(chan_close_against_both_rendezvous, close_against_both, .arg = 0, .proves = "R30", .seconds = 2);
+MC_CASE(chan_close_against_both_bounded, close_against_both, .arg = 1, .proves = "R30", .seconds = 2);
 
 /* -- Deadlines ------------------------------------------------------------------------------------------- */
 
@@ -194,7 +194,7 @@ MC_TEST(chan_late_sender, .proves = "R28 R29", .timeouts = 1, .bound = 3) {
     mc_assert(sent == (error == 0));
     end_chan();
 }
-MC_TEST(chan_both_late, .proves = "R28 R29", .timeouts = 2, .seconds = 4) {
+MC_TEST(chan_both_late, .proves = "R28 R29", .timeouts = 2, .seconds = 2) {
     make_chan(0);
     int a = mc_spawn(send_in_time, NULL);
     uint64_t v = 0;
@@ -270,7 +270,7 @@ static void send_now(void *value) {
     uint64_t v = (uintptr_t)value;
     mc_assert(weft_chan_send(heap, &v, WEFT_NOW) == 0);
 }
-MC_TEST(chan_unbounded_two_senders, .proves = "R26 R29", .seconds = 4) {
+MC_TEST(chan_unbounded_two_senders, .proves = "R26 R29", .seconds = 2) {
     mc_assert(weft_chan_create(8, WEFT_UNBOUNDED, &heap) == 0);
     int a = mc_spawn(send_now, (void *)1), b = mc_spawn(send_now, (void *)2);
     uint64_t v, w;
@@ -340,7 +340,7 @@ static void listen(void *subscriber) {
     mc_assert(error == -EPIPE && last == 2);
     weft_unsubscribe(subscriber);
 }
-MC_TEST(broadcast_two_listeners, .proves = "R29 R30", .seconds = 4) {
+MC_TEST(broadcast_two_listeners, .proves = "R29 R30", .seconds = 2) {
     weft_subscriber *a, *b;
     mc_assert(weft_broadcast_create(8, 1, &broadcast) == 0);
     mc_assert(weft_subscribe(broadcast, &a) == 0 && weft_subscribe(broadcast, &b) == 0);
