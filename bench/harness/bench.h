@@ -16,7 +16,7 @@
 
 enum { BENCH_FIGURES = 10, BENCH_RUNS_MAX = 100 };
 
-/* What the tasks of a workload are.  BENCH_FIBER is refused by options.c until weft has fibers. */
+/* What the tasks of a workload are. */
 enum bench_kind { BENCH_POLL = 1, BENCH_FIBER = 2 };
 
 /* Stands for a floor that is the number of workers: the ideal of a speed-up. */
@@ -67,6 +67,8 @@ weft_runtime *bench_open_with(struct bench_run *run, weft_config config);
 void bench_close(struct bench_run *run, weft_runtime *rt, uint64_t tasks);
 /* bench_open, run `poll` with `state` as a task, bench_close.  False after a failed check. */
 bool bench_in_task(struct bench_run *run, weft_poll_fn poll, void *state, uint64_t tasks);
+/* The same with a fiber. */
+bool bench_in_fiber(struct bench_run *run, weft_fiber_fn fn, void *arg, uint64_t tasks);
 
 int64_t bench_now(void);         /* the monotonic clock, ns; never a virtual one */
 void bench_sleep_us(unsigned us);

@@ -13,7 +13,7 @@ static const char help[] =
     "without a name, everything is run.\n"
     "\n"
     "  --list          names and what they measure\n"
-    "  --kind K        poll (default); fiber is for a later version\n"
+    "  --kind K        poll (default) or fiber\n"
     "  --workers N     with N workers; without it, with one and with two\n"
     "  --sched S       ring, deque, fifo or sim; without it WEFT_SCHED, or ring\n"
     "  --runs K        runs of each, 5 unless told; the median, least and greatest are shown\n"
@@ -64,8 +64,8 @@ static int read_kind(struct bench_options *options, const char *name) {
         return 0;
     }
     if (strcmp(name, "fiber") == 0) {
-        fprintf(stderr, "weft-bench: --kind fiber: this version of weft has no fibers, only poll tasks\n");
-        return 2 + 1;
+        options->kind = BENCH_FIBER;
+        return 0;
     }
     return bad("unknown kind (poll, fiber):", name);
 }

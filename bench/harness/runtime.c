@@ -53,14 +53,10 @@ void bench_close(struct bench_run *run, weft_runtime *rt, uint64_t tasks) {
     bench_check(run, code == 0, "weft_runtime_destroy: %s", weft_strerror(code));
 }
 
-bool bench_in_task(struct bench_run *run, weft_poll_fn poll, void *state, uint64_t tasks) {
-    weft_task *task = NULL;
+/* Wait for the first task, of which weft_go or weft_fiber_go has said `code`; then close. */
+static bool finish(struct bench_run *run, weft_runtime *rt, int code, weft_task *task, uint64_t tasks) {
     weft_result result = {0, NULL};
-    weft_runtime *rt = bench_open(run);
-    if (!rt)
-        return false;
-    int code = weft_go(rt, poll, state, &task);
-    if (bench_check(run, code == 0, "weft_go: %s", weft_strerror(code))) {
+    if (bench_check(run, code == 0, "starting the first task: %s", weft_strerror(code))) {
         code = weft_join(task, &result, WEFT_NEVER);
         bench_check(run, code == 0, "weft_join of the first task: %s", weft_strerror(code));
         bench_check(run, result.status == 0, "the first task: %s", weft_strerror(result.status));
@@ -68,6 +64,20 @@ bool bench_in_task(struct bench_run *run, weft_poll_fn poll, void *state, uint64
     }
     bench_close(run, rt, tasks);
     return run->failures == 0;
+}
+
+bool bench_in_task(struct bench_run *run, weft_poll_fn poll, void *state, uint64_t tasks) {
+    weft_task *task = NULL;
+    weft_runtime *rt = bench_open(run);
+    int code = rt ? weft_go(rt, poll, state, &task) : 0;
+    return rt && finish(run, rt, code, task, tasks);
+}
+
+bool bench_in_fiber(struct bench_run *run, weft_fiber_fn fn, void *arg, uint64_t tasks) {
+    weft_task *task = NULL;
+    weft_runtime *rt = bench_open(run);
+    int code = rt ? weft_fiber_go(rt, fn, arg, &task) : 0;
+    return rt && finish(run, rt, code, task, tasks);
 }
 
 const char *bench_skip_sim(const struct bench_run *run) {
