@@ -67,7 +67,6 @@ weft_runtime *bench_open_with(struct bench_run *run, weft_config config);
 void bench_close(struct bench_run *run, weft_runtime *rt, uint64_t tasks);
 /* bench_open, run `poll` with `state` as a task, bench_close.  False after a failed check. */
 bool bench_in_task(struct bench_run *run, weft_poll_fn poll, void *state, uint64_t tasks);
-
 /* The same with a fiber; and with whichever the run asks for. */
 bool bench_in_fiber(struct bench_run *run, weft_fiber_fn fn, void *arg, uint64_t tasks);
 bool bench_in_kind(struct bench_run *run, weft_poll_fn poll, weft_fiber_fn fn, void *arg, uint64_t tasks);

@@ -1,0 +1,253 @@
+/* select.c - waiting for whichever comes first: one case happens, none is slept on, nothing is lost by the others. */
+#include <weft/weft.h>
+
+#include "fiber/select.h"
+#include "model.h"
+
+static weft_chan a, b;
+static uint64_t buffer_a[2], buffer_b[2];
+static int sent[4];
+
+static void make_both(size_t capacity) {
+    mc_assert(weft_chan_init(&a, 8, capacity, buffer_a) == 0);
+    mc_assert(weft_chan_init(&b, 8, capacity, buffer_b) == 0);
+}
+static void end(void) {
+    mc_assert(weft_chan_fini(&a) == 0);
+    mc_assert(weft_chan_fini(&b) == 0);
+}
+static weft_deadline soon(void) { return INT64_C(1) << 40; } /* the checker decides when that is */
+
+static void send_a(void *value) {
+    uint64_t v = (uintptr_t)value;
+    mc_assert(weft_chan_send(&a, &v, WEFT_NEVER) == 0);
+}
+static void send_b(void *value) {
+    uint64_t v = (uintptr_t)value;
+    mc_assert(weft_chan_send(&b, &v, WEFT_NEVER) == 0);
+}
+static void recv_a(void *expected) {
+    uint64_t v;
+    mc_assert(weft_chan_recv(&a, &v, WEFT_NEVER) == 0 && (!expected || v == (uintptr_t)expected));
+}
+
+/* Receive from either; the other stays 0. */
+static int recv_either(uint64_t *v, weft_deadline until) {
+    uint64_t x = 0, y = 0;
+    weft_case cases[] = {weft_case_recv(&a, &x), weft_case_recv(&b, &y)};
+    int index = weft_select(cases, 2, until);
+    mc_assert(index == 0 ? y == 0 : index == 1 ? x == 0 : x == 0 && y == 0);
+    *v = x + y;
+    return index < 0 ? index : cases[index].result;
+}
+static int send_either(uint64_t v, weft_deadline until) {
+    weft_case cases[] = {weft_case_send(&a, &v), weft_case_send(&b, &v)};
+    int index = weft_select(cases, 2, until);
+    return index < 0 ? index : cases[index].result;
+}
+
+/* -- One select ------------------------------------------------------------------------------------------ */
+
+static void one_sender(void) {
+    make_both((size_t)mc_arg());
+    int t = mc_spawn(send_b, (void *)2);
+    uint64_t v;
+    mc_assert(recv_either(&v, WEFT_NEVER) == 0 && v == 2);
+    mc_join(t);
+    end();
+}
+MC_CASE(select_recv_rendezvous, one_sender, .arg = 0, .proves = "R27", .bound = 3, .seconds = 2);
+MC_CASE(select_recv_bounded, one_sender, .arg = 1, .proves = "R26", .bound = 3, .seconds = 2);
+
+/* Both come; one is taken, the other is still there. */
+static void two_senders(void) {
+    make_both((size_t)mc_arg());
+    int t = mc_spawn(send_a, (void *)1), u = mc_spawn(send_b, (void *)2);
+    uint64_t v, w;
+    mc_assert(recv_either(&v, WEFT_NEVER) == 0);
+    mc_assert(recv_either(&w, WEFT_NEVER) == 0);
+    mc_assert(v + w == 3);
+    mc_join(t);
+    mc_join(u);
+    end();
+}
+MC_CASE(select_two_senders_rendezvous, two_senders, .arg = 0, .proves = "R27 R29", .seconds = 2);
+MC_CASE(select_two_senders_bounded, two_senders, .arg = 1, .proves = "R26 R29", .seconds = 2);
+
+MC_TEST(select_send_rendezvous, .proves = "R27", .bound = 3, .seconds = 2) {
+    make_both(0);
+    int t = mc_spawn(recv_a, (void *)3);
+    mc_assert(send_either(3, WEFT_NEVER) == 0);
+    mc_join(t);
+    end();
+}
+
+/* A record of a select that is over, in a list: whoever comes takes it out and serves the next one. */
+static void pick_one(void *unused) {
+    (void)unused;
+    uint64_t v;
+    mc_assert(recv_either(&v, WEFT_NEVER) == 0);
+}
+MC_TEST(select_and_a_plain_receiver, .proves = "R29", .seconds = 2) {
+    make_both(0);
+    int t = mc_spawn(pick_one, NULL), u = mc_spawn(recv_a, (void *)2);
+    send_b((void *)1); /* only to the select, whose record may still be in the other list ... */
+    send_a((void *)2); /* ... when this comes */
+    mc_join(t);
+    mc_join(u);
+    end();
+}
+
+/* -- Two selects ----------------------------------------------------------------------------------------- */
+
+static void send_any(void *value) { mc_assert(send_either((uintptr_t)value, WEFT_NEVER) == 0); }
+
+MC_TEST(select_against_select, .proves = "R27 R29", .seconds = 2, .bound = 3) {
+    make_both(0);
+    int t = mc_spawn(send_any, (void *)5);
+    uint64_t v;
+    mc_assert(recv_either(&v, WEFT_NEVER) == 0 && v == 5);
+    mc_join(t);
+    end();
+}
+
+/* Each offers both ends. */
+static _Atomic int senders, receivers;
+static void mirrored(void *unused) {
+    (void)unused;
+    uint64_t in = 0, out = 6;
+    weft_case cases[] = {weft_case_send(&a, &out), weft_case_recv(&a, &in)};
+    int index = weft_select(cases, 2, WEFT_NEVER);
+    mc_assert(index >= 0 && cases[index].result == 0);
+    mc_assert(in == (index ? 6 : 0));
+    add_relaxed(index ? &receivers : &senders, 1);
+}
+MC_TEST(select_mirrored, .proves = "R27 R29", .seconds = 2, .bound = 3) {
+    make_both(0);
+    int t = mc_spawn(mirrored, NULL);
+    mirrored(NULL);
+    mc_join(t);
+    mc_assert(load_relaxed(&senders) == 1 && load_relaxed(&receivers) == 1);
+    end();
+}
+
+/* Crosswise: each sends what the other receives, on two channels. */
+static void cross(void *side) {
+    uint64_t in = 0, out = 7;
+    bool left = side != NULL;
+    weft_case cases[] = {weft_case_send(left ? &a : &b, &out), weft_case_recv(left ? &b : &a, &in)};
+    int index = weft_select(cases, 2, WEFT_NEVER);
+    mc_assert(index >= 0 && cases[index].result == 0 && in == (index ? 7 : 0));
+    add_relaxed(index ? &receivers : &senders, 1);
+}
+MC_TEST(select_crosswise, .proves = "R27 R29", .seconds = 2, .bound = 3) {
+    make_both(0);
+    int t = mc_spawn(cross, NULL);
+    cross(&a);
+    mc_join(t);
+    mc_assert(load_relaxed(&senders) == 1 && load_relaxed(&receivers) == 1);
+    end();
+}
+
+/* Three of them: two must meet, and the third meets who comes last. */
+MC_TEST(select_three, .proves = "R27 R29", .mode = MC_PCT, .max_exec = 20000) {
+    make_both(0);
+    int t = mc_spawn(mirrored, NULL), u = mc_spawn(mirrored, NULL), v = mc_spawn(mirrored, NULL);
+    mirrored(NULL);
+    mc_join(t);
+    mc_join(u);
+    mc_join(v);
+    mc_assert(load_relaxed(&senders) == 2 && load_relaxed(&receivers) == 2);
+    end();
+}
+
+/* -- Close ----------------------------------------------------------------------------------------------- */
+
+static void close_b(void *unused) {
+    (void)unused;
+    weft_chan_close(&b);
+}
+MC_TEST(select_against_close, .proves = "R30", .bound = 3, .seconds = 2) {
+    make_both(0);
+    int t = mc_spawn(close_b, NULL);
+    uint64_t v;
+    mc_assert(recv_either(&v, WEFT_NEVER) == -EPIPE && v == 0);
+    mc_join(t);
+    end();
+}
+
+/* -- Deadlines ------------------------------------------------------------------------------------------- */
+
+/* Late, or served: what it did not take is still there. */
+MC_TEST(select_late, .proves = "R28 R29", .timeouts = 1, .bound = 3, .seconds = 2) {
+    make_both(0);
+    int t = mc_spawn(send_a, (void *)4);
+    uint64_t v;
+    int error = recv_either(&v, soon());
+    if (error) {
+        mc_assert(error == -ETIMEDOUT);
+        recv_a((void *)4);
+    } else {
+        mc_assert(v == 4);
+    }
+    mc_join(t);
+    end();
+}
+
+/* Both are selects, both may be late: either both met, or neither. */
+static void send_any_in_time(void *unused) {
+    (void)unused;
+    int error = send_either(4, soon());
+    mc_assert(error == 0 || error == -ETIMEDOUT || error == -EPIPE);
+    sent[0] = error == 0;
+    weft_chan_close(&a);
+    weft_chan_close(&b);
+}
+MC_TEST(select_both_late, .proves = "R28 R29", .timeouts = 2, .seconds = 2) {
+    make_both(0);
+    int t = mc_spawn(send_any_in_time, NULL);
+    uint64_t v;
+    int error = recv_either(&v, soon());
+    mc_join(t);
+    mc_assert(sent[0] == (error == 0));
+    mc_assert(error ? v == 0 : v == 4);
+    end();
+}
+
+/* A timer among the cases. */
+MC_TEST(select_timer_case, .proves = "R28", .timeouts = 1, .bound = 3, .seconds = 2) {
+    make_both(0);
+    int t = mc_spawn(send_a, (void *)4);
+    uint64_t x = 0;
+    weft_case cases[] = {weft_case_recv(&a, &x), weft_case_at(soon())};
+    int index = weft_select(cases, 2, WEFT_NEVER);
+    mc_assert(index == 0 || index == 1);
+    if (index == 1)
+        recv_a((void *)4);
+    else
+        mc_assert(x == 4);
+    mc_join(t);
+    end();
+}
+
+/* -- Bells ----------------------------------------------------------------------------------------------- */
+
+static weft_watch *watch;
+static void set_watch(void *unused) {
+    (void)unused;
+    uint64_t v = 8;
+    mc_assert(weft_watch_set(watch, &v) == 0);
+}
+MC_TEST(select_watch_or_channel, .proves = "R29", .seconds = 2) {
+    make_both(0);
+    mc_assert(weft_watch_create(8, NULL, &watch) == 0);
+    int t = mc_spawn(set_watch, NULL), u = mc_spawn(send_a, (void *)3);
+    uint64_t x = 0, y = 0, version = 1;
+    weft_case cases[] = {weft_case_recv(&a, &x), weft_case_watch(watch, &version, &y)};
+    int first = weft_select(cases, 2, WEFT_NEVER), second = weft_select(cases, 2, WEFT_NEVER);
+    mc_assert(first + second == 1 && x == 3 && y == 8 && version == 2);
+    mc_join(t);
+    mc_join(u);
+    weft_watch_drop(watch);
+    end();
+}
