@@ -2,6 +2,7 @@
 #ifndef WEFT_H
 #define WEFT_H
 
+#include <weft/abi.h>
 #include <weft/base.h>
 #include <weft/blocking.h>
 #include <weft/budget.h>

@@ -153,8 +153,11 @@ size_t wefti_stack_guard(void *low) {
     return fails() ? 0 : 4096;
 }
 void wefti_pages_drop(void *memory, size_t bytes) { (void)memory, (void)bytes; }
-static __thread int thread_errno; /* the C library's is one for all modelled threads */
-int *wefti_errno_at(void) { return &thread_errno; }
+/* One OS thread runs all the model's threads: each has an errno of its own. */
+int *wefti_errno_at(void) {
+    static int numbers[8];
+    return &numbers[mc_self()];
+}
 void wefti_overflow_report(bool (*who)(uintptr_t address, char *text, size_t room)) { (void)who; }
 bool wefti_signal_stack_begin(void **memory) {
     (void)memory;

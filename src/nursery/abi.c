@@ -1,0 +1,58 @@
+/* abi.c - nurseries and async calls for compilers. */
+#include <weft/abi.h>
+
+#include "nursery/nursery.h"
+
+weft_nursery *weft_abi_nursery_create(void) {
+    weft_nursery *n = NULL;
+    return wefti_fiber_self() && weft_nursery_create(NULL, NULL, &n) == 0 ? n : NULL;
+}
+
+weft_task *weft_abi_nursery_spawn(weft_nursery *n, int (*fn)(void *arg), void *arg) {
+    weft_task *task = NULL;
+    return weft_nursery_go(n, fn, arg, &task) == 0 ? task : NULL;
+}
+
+int weft_abi_nursery_await(weft_nursery *nursery) {
+    struct wefti_nursery *n = wefti_nursery_of(nursery);
+    int status = weft_nursery_await(nursery);
+    wefti_assert(!n->bound, (unsigned)-status); /* misuse */
+    if (n->error == -EDQUOT || (!n->error && n->reason == WEFT_REASON_BUDGET))
+        return WEFT_ABI_BUDGET;
+    return n->error ? n->error : status ? WEFT_ABI_CANCELLED : WEFT_ABI_OK;
+}
+
+void weft_abi_nursery_cancel(weft_nursery *n) { weft_nursery_cancel(n); }
+
+void weft_abi_nursery_destroy(weft_nursery *n) {
+    if (n)
+        weft_abi_nursery_cancel(n);
+    if (n)
+        weft_abi_nursery_await(n);
+    weft_nursery_destroy(n);
+}
+
+/* -- Async calls: the place for the value is the task's own result. ------------------------------------------ */
+
+int weft_async_call(weft_nursery *n, weft_fiber_fn fn, void *arg, weft_async *call) {
+    call->task = NULL;
+    return weft_nursery_go(n, fn, arg, &call->task);
+}
+
+int weft_async_await(weft_async *call, void **value) {
+    weft_result result;
+    if (!call->task)
+        return -EINVAL;
+    int error = weft_join(call->task, &result, WEFT_NEVER);
+    if (error)
+        return error == -ECANCELED ? -EAGAIN : error;
+    weft_async_drop(call);
+    if (result.status == 0 && value)
+        *value = result.value;
+    return result.status;
+}
+
+void weft_async_drop(weft_async *call) {
+    weft_task_drop(call->task);
+    call->task = NULL;
+}

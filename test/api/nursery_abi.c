@@ -1,0 +1,150 @@
+/* nursery_abi.c - what compilers call: codes of their own, async calls. */
+#include <weft/abi.h>
+
+#include "nursery.h"
+
+static weft_nursery *start(weft_fiber_fn fn, void *arg) {
+    weft_nursery *n = weft_abi_nursery_create();
+    REQUIRE(n);
+    weft_task *task = weft_abi_nursery_spawn(n, fn, arg);
+    REQUIRE(task);
+    weft_task_drop(task);
+    return n;
+}
+
+static int codes(void *arg) {
+    (void)arg;
+    static const int own[] = {-5, -7, -1000, WEFT_ABI_PANIC, WEFT_ABI_BUDGET, -ETIMEDOUT};
+    weft_nursery *n = start(add_one, NULL);
+    CHECK_EQ(weft_abi_nursery_await(n), WEFT_ABI_OK);
+    CHECK_EQ(weft_abi_nursery_await(n), WEFT_ABI_OK);
+    CHECK_EQ(weft_abi_nursery_spawn(n, add_one, NULL), NULL); /* J21 */
+    weft_abi_nursery_destroy(n);
+    for (unsigned i = 0; i < sizeof own / sizeof *own; i++) {
+        n = start(fail_with, STATUS(own[i]));
+        CHECK_EQ(weft_abi_nursery_await(n), own[i]);
+        weft_abi_nursery_destroy(n);
+    }
+    n = start(fail_with, STATUS(-EDQUOT));
+    CHECK_EQ(weft_abi_nursery_await(n), WEFT_ABI_BUDGET);
+    weft_abi_nursery_destroy(n);
+    n = start(wait_for_ever, NULL);
+    weft_abi_nursery_cancel(n);
+    CHECK_EQ(weft_abi_nursery_await(n), WEFT_ABI_CANCELLED);
+    weft_abi_nursery_destroy(n);
+    n = start(wait_for_ever, NULL);
+    REQUIRE_EQ(weft_nursery_set_deadline(n, WEFT_NOW), 0);
+    CHECK_EQ(weft_abi_nursery_await(n), WEFT_ABI_CANCELLED);
+    weft_abi_nursery_destroy(n);
+    weft_abi_nursery_destroy(start(wait_for_ever, NULL)); /* not awaited */
+    weft_abi_nursery_destroy(NULL);
+    return 0;
+}
+
+API_TEST(abi_codes, "J21 J36 J37", .workers = {1, 2}) { CHECK_EQ(in_fiber(codes, NULL), 0); }
+
+TEST(abi_needs_a_fiber, "J36") { CHECK_EQ(weft_abi_nursery_create(), NULL); }
+
+static int await_mine(void *arg) { return weft_abi_nursery_await(arg); }
+
+static int misuse(void *arg) {
+    (void)arg;
+    weft_nursery *n = weft_abi_nursery_create();
+    weft_task_drop(weft_abi_nursery_spawn(n, await_mine, n));
+    return weft_abi_nursery_await(n);
+}
+
+static void run_misuse(void *arg) {
+    (void)arg;
+    weft_fiber_run(NULL, misuse, NULL, NULL);
+}
+
+TEST(abi_misuse, "J36") { REQUIRE_ABORTS(run_misuse, NULL, "broken invariant"); }
+
+/* -- Async calls --------------------------------------------------------------------------------------------- */
+
+static int twice(void *arg) {
+    weft_yield();
+    return 2 * (int)(intptr_t)arg;
+}
+
+static int pointer_of(void *arg) {
+    weft_fiber_result(arg);
+    return 0;
+}
+
+static int async_calls(void *arg) {
+    (void)arg;
+    int status;
+    WEFT_NURSERY(n, &status) {
+        weft_async calls[20];
+        void *value;
+        for (int i = 0; i < 20; i++)
+            REQUIRE_EQ(weft_async_call(&n, twice, STATUS(i), &calls[i]), 0);
+        for (int i = 20; i-- > 0;) {
+            value = NULL;
+            CHECK_EQ(weft_async_await(&calls[i], &value), 0);
+            CHECK_EQ((intptr_t)value, 2 * i);
+            value = &n;
+            CHECK_EQ(weft_async_await(&calls[i], &value), -EINVAL); /* once */
+            CHECK_EQ(value, (void *)&n);
+        }
+        REQUIRE_EQ(weft_async_call(&n, pointer_of, &status, &calls[0]), 0);
+        CHECK_EQ(weft_async_await(&calls[0], &value), 0);
+        CHECK_EQ(value, (void *)&status);
+        REQUIRE_EQ(weft_async_call(&n, twice, STATUS(1), &calls[0]), 0);
+        weft_async_drop(&calls[0]);
+        weft_async_drop(&calls[0]);
+        CHECK_EQ(weft_async_await(&calls[0], NULL), -EINVAL);
+    }
+    return status;
+}
+
+API_TEST(async_value_once, "J35", .workers = {1, 2, 4}) { CHECK_EQ(in_fiber(async_calls, NULL), 0); }
+
+static int async_fails(void *arg) {
+    (void)arg;
+    int status;
+    WEFT_NURSERY(n, &status) {
+        weft_async call;
+        void *value = &n;
+        REQUIRE_EQ(weft_async_call(&n, fail_with, STATUS(-EIO), &call), 0);
+        CHECK_EQ(weft_async_await(&call, &value), -EIO);
+        CHECK_EQ(value, (void *)&n);
+        CHECK_EQ(call.task, NULL);
+    }
+    CHECK_EQ(status, -EIO);
+    WEFT_NURSERY(n, &status) {
+        weft_async call;
+        weft_nursery_cancel(&n);
+        CHECK_EQ(weft_async_call(&n, add_one, NULL, &call), -ECANCELED);
+        CHECK_EQ(call.task, NULL);
+    }
+    return 0;
+}
+
+API_TEST(async_errors, "J33 J35", .workers = {1, 2}) { CHECK_EQ(in_fiber(async_fails, NULL), 0); }
+
+/* The caller is cancelled while it waits for the value: the value is not lost. */
+static int async_cancelled(void *arg) {
+    (void)arg;
+    int status;
+    WEFT_NURSERY(n, &status) {
+        weft_async call;
+        REQUIRE_EQ(weft_async_call(&n, wait_for_ever, NULL, &call), 0);
+        int error = weft_async_await(&call, NULL); /* the call has been cancelled too: it may end first */
+        CHECK(error == -EAGAIN ? call.task != NULL : error == -ECANCELED && !call.task);
+        weft_async_drop(&call);
+    }
+    return status;
+}
+
+API_TEST(async_caller_cancelled, "J23 J35", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_task *task = NULL;
+    REQUIRE_EQ(weft_fiber_go(rt, async_cancelled, NULL, &task), 0);
+    REQUIRE_EVENTUALLY(did.entered == 1);
+    weft_task_cancel(task);
+    CHECK_EQ(fixture_finish(task).status, -ECANCELED);
+    fixture_end(rt);
+}

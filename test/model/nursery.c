@@ -1,0 +1,342 @@
+/* nursery.c - nurseries on the whole runtime: the last child against its waiter, against cancels, spawns, deadlines.
+ *
+ * The nursery is in memory of its own, so that whoever touches it too late is found.  Sleeps never time out. */
+#include <weft/weft.h>
+
+#include "model.h"
+#include "nursery/nursery.h"
+
+static weft_runtime *rt;
+static weft_nursery *n;
+static _Atomic int ran;
+static int result;
+
+static void start(unsigned workers) {
+    weft_config config = WEFT_CONFIG_INIT;
+    config.sched = WEFT_SCHED_FIFO;
+    config.workers = workers;
+    config.seed = 1;
+    config.park_timeout_ns = -1;
+    mc_atomic_begin();
+    mc_assert(weft_runtime_create(&config, &rt) == 0);
+    mc_atomic_end();
+}
+
+static void stop(void) {
+    mc_atomic_begin();
+    mc_assert(weft_runtime_stop(rt, WEFT_NEVER) == 0);
+    mc_assert(weft_stats_live(rt) == 0);
+    mc_assert(weft_runtime_destroy(rt) == 0);
+    mc_atomic_end();
+}
+
+static int child(void *arg) {
+    (void)arg;
+    add_relaxed(&ran, 1);
+    return 0;
+}
+
+static int fail(void *arg) {
+    (void)arg;
+    add_relaxed(&ran, 1);
+    return -EIO;
+}
+
+static int wait_for_ever(void *arg) {
+    (void)arg;
+    int why = weft_sleep_until(WEFT_NEVER);
+    add_relaxed(&ran, 1);
+    return why;
+}
+
+static void run(weft_fiber_fn fn) {
+    weft_task *task;
+    mc_assert(weft_fiber_go(rt, fn, NULL, &task) == 0);
+    mc_assert(weft_join(task, NULL, WEFT_NEVER) == 0);
+    weft_task_drop(task);
+}
+
+static void end(void) {
+    int again = weft_nursery_destroy(n);
+    mc_assert(again == result);
+    stop();
+}
+
+/* -- The last child against the waiter (A1 to A4, C1 to C4). */
+
+static void thread_awaits(void) {
+    start(1);
+    mc_assert(weft_nursery_create(rt, NULL, &n) == 0);
+    for (int i = 0; i < mc_arg(); i++)
+        mc_assert(weft_nursery_go(n, child, NULL, NULL) == 0);
+    result = weft_nursery_await(n);
+    mc_assert(result == 0 && load_relaxed(&ran) == mc_arg());
+    end();
+}
+MC_CASE(nursery_thread_awaits, thread_awaits, .arg = 1, .proves = "J27 J29 J30", .bound = 2, .stale_counts = true,
+        .seconds = 4);
+MC_CASE(nursery_thread_awaits_two, thread_awaits, .arg = 2, .proves = "J28 J29", .bound = 1, .stale_counts = true,
+        .seconds = 4);
+
+static int owner(void *arg) {
+    (void)arg;
+    mc_assert(weft_nursery_create(NULL, NULL, &n) == 0);
+    for (int i = 0; i < mc_arg(); i++)
+        mc_assert(weft_nursery_go(n, child, NULL, NULL) == 0);
+    mc_assert(weft_nursery_await(n) == 0);
+    mc_assert(load_relaxed(&ran) == mc_arg());
+    mc_assert(weft_nursery_destroy(n) == 0);
+    return 0;
+}
+
+static void fiber_awaits(void) {
+    start(2);
+    run(owner);
+    stop();
+}
+MC_CASE(nursery_fiber_awaits, fiber_awaits, .arg = 1, .proves = "J26 J29 J30", .bound = 2, .stale_counts = true,
+        .seconds = 3);
+MC_CASE(nursery_fiber_awaits_two, fiber_awaits, .arg = 2, .proves = "J26 J29 J30", .mode = MC_PCT, .max_exec = 4000);
+
+struct poller {
+    weft_wait wait;
+    bool begun;
+};
+
+static weft_poll poll_owner(weft_task *self, void *state) {
+    struct poller *p = state;
+    if (!p->begun) {
+        p->begun = true;
+        mc_assert(weft_nursery_create(NULL, NULL, &n) == 0);
+        mc_assert(weft_nursery_go(n, child, NULL, NULL) == 0);
+    }
+    int error = weft_nursery_await_poll(n, self, &p->wait, &result);
+    if (error == -EAGAIN)
+        return WEFT_PENDING;
+    mc_assert(error == 0 && result == 0 && load_relaxed(&ran) == 1);
+    return weft_done(self, 0, NULL);
+}
+
+static void poll_drop(void *state) {
+    struct poller *p = state;
+    weft_wait_end(&p->wait);
+    if (p->begun)
+        weft_nursery_destroy(n);
+}
+
+/* In a poll task; and when that is cancelled at any moment, the last one out frees. */
+static void poll_awaits(void) {
+    start(2);
+    weft_task *task;
+    weft_spec spec = WEFT_SPEC_INIT;
+    spec.poll = poll_owner;
+    spec.drop = poll_drop;
+    spec.state_size = sizeof(struct poller);
+    mc_assert(weft_spawn(rt, &spec, &task) == 0);
+    if (mc_arg())
+        weft_task_cancel(task);
+    mc_assert(weft_join(task, NULL, WEFT_NEVER) == 0);
+    weft_task_drop(task);
+    stop();
+}
+MC_CASE(nursery_poll_awaits, poll_awaits, .proves = "J26 J30", .mode = MC_PCT, .max_exec = 4000);
+MC_CASE(nursery_poll_cancelled, poll_awaits, .arg = 1, .proves = "J23", .mode = MC_PCT, .max_exec = 4000);
+
+/* -- Cancel against completion. */
+
+static void cancel_completion(void) {
+    start(1);
+    mc_assert(weft_nursery_create(rt, NULL, &n) == 0);
+    mc_assert(weft_nursery_go(n, mc_arg() ? wait_for_ever : child, NULL, NULL) == 0);
+    weft_nursery_cancel(n);
+    result = weft_nursery_await(n);
+    mc_assert(result == -ECANCELED);
+    mc_assert(weft_nursery_state_of(n) == WEFT_NURSERY_CANCELLED);
+    end();
+}
+MC_CASE(nursery_cancel_completion, cancel_completion, .proves = "J20 J25 J31 J34", .bound = 2, .stale_counts = true,
+        .seconds = 4);
+MC_CASE(nursery_cancel_waiting, cancel_completion, .arg = 1, .proves = "J25 J34", .bound = 2, .stale_counts = true,
+        .seconds = 4);
+
+static int cancel_parent(void *arg) {
+    (void)arg;
+    weft_nursery_cancel(weft_nursery_parent());
+    return 0;
+}
+
+/* A child cancels, while others end, and the owner awaits: the pin keeps the nursery. */
+static void child_cancels(void) {
+    start(2);
+    mc_assert(weft_nursery_create(rt, NULL, &n) == 0);
+    mc_assert(weft_nursery_go(n, wait_for_ever, NULL, NULL) == 0);
+    mc_assert(weft_nursery_go(n, cancel_parent, NULL, NULL) == 0);
+    result = weft_nursery_await(n);
+    mc_assert(result == -ECANCELED);
+    end();
+}
+MC_CASE(nursery_child_cancels, child_cancels, .proves = "J25 J34", .mode = MC_PCT, .max_exec = 4000);
+MC_CASE(nursery_child_cancels_bounded, child_cancels, .proves = "J25 J34", .bound = 1, .stale_counts = true,
+        .seconds = 4);
+
+/* Two failures: the first wins, and both siblings end. */
+static void failures(void) {
+    start(2);
+    mc_assert(weft_nursery_create(rt, NULL, &n) == 0);
+    mc_assert(weft_nursery_go(n, wait_for_ever, NULL, NULL) == 0);
+    mc_assert(weft_nursery_go(n, fail, NULL, NULL) == 0);
+    int error = weft_nursery_go(n, fail, NULL, NULL);
+    mc_assert(error == 0 || error == -ECANCELED);
+    result = weft_nursery_await(n);
+    mc_assert(result == -EIO);
+    end();
+}
+MC_CASE(nursery_failures, failures, .proves = "J20 J33", .mode = MC_PCT, .max_exec = 4000);
+
+/* -- Spawn against cancel and close: refused, or run and awaited. */
+
+static _Atomic int accepted;
+
+static void spawn_late(void *unused) {
+    (void)unused;
+    int error = weft_nursery_go(n, child, NULL, NULL);
+    mc_assert(error == 0 || error == -EPIPE || error == -ECANCELED);
+    add_relaxed(&accepted, error == 0);
+}
+
+static void spawn_against(void) {
+    start(1);
+    mc_assert(weft_nursery_create(rt, NULL, &n) == 0);
+    int a = mc_spawn(spawn_late, NULL);
+    if (mc_arg())
+        weft_nursery_cancel(n);
+    else
+        weft_nursery_close(n);
+    mc_join(a);
+    result = weft_nursery_await(n);
+    mc_assert(result == (mc_arg() ? -ECANCELED : 0));
+    mc_assert(mc_arg() ? load_relaxed(&ran) <= load_relaxed(&accepted) : load_relaxed(&ran) == load_relaxed(&accepted));
+    end();
+}
+MC_CASE(nursery_spawn_against_close, spawn_against, .proves = "J19 J21", .bound = 2, .stale_counts = true,
+        .seconds = 4);
+MC_CASE(nursery_spawn_against_cancel, spawn_against, .arg = 1, .proves = "J21 J34", .bound = 2, .stale_counts = true,
+        .seconds = 4);
+
+/* -- Owner death: cancelled at any moment, in its nursery's life or before or after. */
+
+static int mortal(void *arg) {
+    (void)arg;
+    bool late = weft_task_is_cancelled(weft_task_self());
+    mc_assert(weft_nursery_create(NULL, NULL, &n) == 0);
+    int error = weft_nursery_go(n, wait_for_ever, NULL, NULL);
+    mc_assert(late ? error == -ECANCELED : error == 0 || error == -ECANCELED);
+    mc_assert(weft_nursery_await(n) == -ECANCELED);
+    mc_assert(weft_nursery_destroy(n) == -ECANCELED);
+    return -ECANCELED;
+}
+
+/* The nursery is left to the end of the fiber. */
+static int careless(void *arg) {
+    (void)arg;
+    mc_assert(weft_nursery_create(NULL, NULL, &n) == 0);
+    int error = weft_nursery_go(n, wait_for_ever, NULL, NULL);
+    mc_assert(error == 0 || error == -ECANCELED);
+    return -ECANCELED;
+}
+
+static void owner_death(void) {
+    start(2);
+    weft_task *task;
+    weft_result end;
+    mc_assert(weft_fiber_go(rt, mc_arg() ? careless : mortal, NULL, &task) == 0);
+    weft_task_cancel(task);
+    mc_assert(weft_join(task, &end, WEFT_NEVER) == 0);
+    mc_assert(end.status == -ECANCELED);
+    weft_task_drop(task);
+    stop();
+}
+MC_CASE(nursery_owner_death, owner_death, .proves = "J22 J23 J25", .mode = MC_PCT, .max_exec = 6000);
+MC_CASE(nursery_owner_death_bounded, owner_death, .proves = "J22 J23 J25", .bound = 1, .stale_counts = true,
+        .seconds = 4);
+MC_CASE(nursery_owner_careless, owner_death, .arg = 1, .proves = "J8 J23", .mode = MC_PCT, .max_exec = 4000);
+
+/* Two levels: the cascade against both of them ending by themselves. */
+static int inner_owner(void *arg) {
+    weft_nursery *inner;
+    mc_assert(weft_nursery_create(NULL, NULL, &inner) == 0);
+    int error = weft_nursery_go(inner, arg ? wait_for_ever : child, NULL, NULL);
+    mc_assert(error == 0 || error == -ECANCELED);
+    int status = weft_nursery_await(inner);
+    weft_nursery_destroy(inner);
+    return status;
+}
+
+static void cascade(void) {
+    start(2);
+    mc_assert(weft_nursery_create(rt, NULL, &n) == 0);
+    mc_assert(weft_nursery_go(n, inner_owner, mc_arg() ? &ran : NULL, NULL) == 0);
+    weft_nursery_cancel(n);
+    result = weft_nursery_await(n);
+    mc_assert(result == -ECANCELED);
+    end();
+}
+MC_CASE(nursery_cascade, cascade, .arg = 1, .proves = "J24 J25 J34", .mode = MC_PCT, .max_exec = 4000);
+MC_CASE(nursery_cascade_ending, cascade, .proves = "J24 J25", .mode = MC_PCT, .max_exec = 4000);
+
+/* -- The deadline against the last child, and against the end of the nursery. */
+
+static void deadline(void) {
+    start(1);
+    mc_assert(weft_nursery_create(rt, NULL, &n) == 0);
+    mc_assert(weft_nursery_go(n, mc_arg() ? wait_for_ever : child, NULL, NULL) == 0);
+    if (mc_arg()) /* moved to an earlier time */
+        mc_assert(weft_nursery_set_deadline(n, INT64_MAX - 1) == 0);
+    mc_assert(weft_nursery_set_deadline(n, WEFT_NOW) == 0); /* its task may run at any time from now on */
+    result = weft_nursery_await(n);
+    mc_assert(result == -ETIMEDOUT || (!mc_arg() && result == 0));
+    end();
+}
+MC_CASE(nursery_deadline, deadline, .proves = "J29 J30", .bound = 1, .stale_counts = true, .seconds = 4);
+MC_CASE(nursery_deadline_two, deadline, .proves = "J29 J30", .mode = MC_PCT, .max_exec = 4000);
+MC_CASE(nursery_deadline_waiting, deadline, .arg = 1, .proves = "J25", .mode = MC_PCT, .max_exec = 4000);
+
+/* -- A shield whose limit has passed: the cancel wakes it at any moment. */
+
+static int shielded(void *arg) {
+    (void)arg;
+    mc_assert(weft_shield_until(weft_task_self(), 1) == 0);
+    int why = weft_sleep_until(WEFT_NEVER);
+    mc_assert(why == -ECANCELED);
+    return why;
+}
+
+static void shield(void) {
+    start(1);
+    weft_task *task;
+    mc_assert(weft_fiber_go(rt, shielded, NULL, &task) == 0);
+    weft_task_cancel(task);
+    mc_assert(weft_join(task, NULL, WEFT_NEVER) == 0);
+    weft_task_drop(task);
+    stop();
+}
+MC_CASE(nursery_shield_until, shield, .proves = "J25", .bound = 2, .stale_counts = true, .seconds = 4);
+
+static int shielded_plainly(void *arg) {
+    (void)arg;
+    mc_assert(weft_shield(weft_task_self()) == 0);
+    return weft_sleep_until(WEFT_NEVER);
+}
+
+/* The limit comes with the cancel. */
+static void grace(void) {
+    start(1);
+    mc_assert(weft_nursery_create(rt, NULL, &n) == 0);
+    wefti_nursery_of(n)->grace = -INT64_MAX / 2; /* over at once */
+    mc_assert(weft_nursery_go(n, shielded_plainly, NULL, NULL) == 0);
+    weft_nursery_cancel(n);
+    result = weft_nursery_await(n);
+    mc_assert(result == -ECANCELED);
+    end();
+}
+MC_CASE(nursery_grace, grace, .proves = "J25", .bound = 2, .stale_counts = true, .seconds = 4);
