@@ -19,7 +19,8 @@ int weft_local_create(unsigned *key, void (*destroy)(void *value)) {
         if (mine == KEYS)
             return -ENOSPC;
     while (!cas_relaxed(&used, &mine, mine + 1)); /* a number; who gets the key from us is told by other means */
-    store_release(&keys[mine].destroy, destroy ? destroy : no_destroy); /* pairs with end */
+    /* A function, with nothing behind it; who sets a value was told of the key after this. */
+    store_relaxed(&keys[mine].destroy, destroy ? destroy : no_destroy);
     *key = mine;
     return 0;
 }
@@ -52,7 +53,8 @@ void wefti_locals_end(struct wefti_fiber *fiber) {
             void *value = fiber->locals[key];
             fiber->locals[key] = NULL;
             if (value) {
-                load_acquire (&keys[key].destroy)(value); /* pairs with create */
+                void (*destroy)(void *) = load_relaxed(&keys[key].destroy); /* as in create */
+                destroy(value);
                 any = true;
             }
         }
