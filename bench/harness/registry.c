@@ -4,7 +4,8 @@
 #include "bench.h"
 
 extern const struct bench_workload bench_floor_workload, bench_spawn_join, bench_spawn_join_poll, bench_fib, bench_wake,
-    bench_idle_memory, bench_yield, bench_wake_pingpong, bench_steal, bench_idle_cpu, bench_parallel_for, bench_inject;
+    bench_idle_memory, bench_yield, bench_wake_pingpong, bench_steal, bench_idle_cpu, bench_parallel_for, bench_inject,
+    bench_echo, bench_http, bench_idle_connections;
 
 const struct bench_workload *const bench_workloads[] = {
     &bench_floor_workload,
@@ -19,6 +20,9 @@ const struct bench_workload *const bench_workloads[] = {
     &bench_idle_cpu,
     &bench_parallel_for,
     &bench_inject,
+    &bench_echo,
+    &bench_http,
+    &bench_idle_connections,
     NULL,
 };
 

@@ -3,8 +3,8 @@
 #define WEFT_H
 
 #include <weft/base.h>
-#include <weft/chan.h>
 #include <weft/budget.h>
+#include <weft/chan.h>
 #include <weft/fiber.h>
 #include <weft/fork.h>
 #include <weft/io.h>
