@@ -1,0 +1,39 @@
+/* net.h - servers in a child process, and a client that loads them: for echo.c, http.c and idle_connections.c. */
+#ifndef BENCH_WORKLOADS_NET_H
+#define BENCH_WORKLOADS_NET_H
+
+#include <sys/types.h>
+
+#include "../harness/bench.h"
+
+enum bench_server {
+    BENCH_SERVER_BARE,  /* an epoll loop of one thread, without weft: the floor */
+    BENCH_SERVER_FIBER, /* weft, a fiber a connection */
+    BENCH_SERVER_POLL,  /* weft, a poll task a connection */
+};
+
+struct bench_net {
+    pid_t child;
+    int port;
+};
+
+/* Start a server that answers each message of `request` bytes with `answer` (NULL: with itself).  False after a failed check. */
+bool bench_net_open(struct bench_run *run, enum bench_server kind, size_t request, const char *answer,
+                    struct bench_net *net);
+void bench_net_close(struct bench_net *net);
+double bench_net_cpu_us(const struct bench_net *net); /* CPU time that the child has used */
+double bench_net_rss(const struct bench_net *net); /* resident bytes of the child */
+
+/* A blocking connection to it, or -1. */
+int bench_net_connect(const struct bench_net *net);
+
+/* Ask over so many connections, each with one question at a time, for so long.  Returns how many answers came; 0 after a failed check. */
+uint64_t bench_net_load(struct bench_run *run, const struct bench_net *net, unsigned connections, const char *request,
+                        size_t request_size, size_t answer_size, unsigned ms);
+
+/* What is measured of a server under load: questions a second, us of its CPU a question. */
+struct bench_load {
+    double rate, cpu;
+};
+
+#endif
