@@ -26,7 +26,9 @@
 #define WOKEN 2u
 _Static_assert(WEFT_MUTEX_FIFO == 1u, "a flag of ours");
 
-#define PATIENCE INT64_C(1000000) /* ns of waiting after which it is handed over */
+#ifndef WEFTI_MUTEX_PATIENCE
+#define WEFTI_MUTEX_PATIENCE 1000000 /* ns of waiting after which it is handed over */
+#endif
 #ifndef WEFTI_MUTEX_SPIN
 #define WEFTI_MUTEX_SPIN 32 /* looks before it waits; most sections are shorter than a switch */
 #endif
@@ -64,15 +66,16 @@ static bool spin(struct wefti_sync *m, uint64_t me) {
     struct wefti_worker *w = wefti_worker_self();
     if (w && w->rt->workers == 1)
         return false;
-    for (int i = 0; i < WEFTI_MUTEX_SPIN; i++) {
+    for (int looks = 0;;) {
         uint64_t found = load_relaxed(&m->word); /* a hint */
         if (found & WEFTI_WAITERS)
             return false;
         if (found == 0 && cas_acquire(&m->word, &found, me)) /* L1 */
             return true;
+        if (++looks == WEFTI_MUTEX_SPIN)
+            return false;
         wefti_relax();
     }
-    return false;
 }
 
 static __attribute__((noinline)) int lock_slowly(struct wefti_sync *m, uint64_t me, uint64_t found, int64_t until) {
@@ -143,7 +146,7 @@ static __attribute__((noinline)) void unlock_slowly(struct wefti_sync *m) {
     struct wefti_waiter *first = m->waiters.first;
     if (!first) {
         store_release(&m->word, 0); /* the last of them has left; pairs with L1 */
-    } else if ((m->flags & WEFT_MUTEX_FIFO) || now - since_of(first) >= PATIENCE) {
+    } else if ((m->flags & WEFT_MUTEX_FIFO) || now - since_of(first) >= WEFTI_MUTEX_PATIENCE) {
         wefti_waiters_remove(&m->waiters, first);
         first->result = OWNED;
         uint64_t tell = m->waiters.first ? WEFTI_WAITERS : 0;
