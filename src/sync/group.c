@@ -30,13 +30,14 @@ int weft_group_add(weft_group *group, int32_t more) {
             return 0;
     }
     wefti_lock_take(&s->lock);
-    error = wefti_sync_is_dead(s) ? -EINVAL
-                                  : change(load_acquire(&s->word), more, &next); /* all dones so far; pairs with add */
-    if (error) {
-        wefti_lock_give(&s->lock);
-        return error;
-    }
-    store_release(&s->word, next); /* pairs with is_none, add */
+    do { /* the bit may be gone by now, and the word anybody's */
+        error = wefti_sync_is_dead(s) ? -EINVAL : change(found, more, &next);
+        if (error) {
+            wefti_lock_give(&s->lock);
+            return error;
+        }
+    } while (!cas_acq_rel(&s->word, &found,
+                          next)); /* our part, and all of theirs for who is served; pairs with add, is_none */
     if (next < ONE)
         wefti_sync_serve_turn(s, group->turn++);
     else

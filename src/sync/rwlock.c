@@ -25,7 +25,7 @@ static inline uint64_t with(uint64_t word, uint64_t who) {
 /* Without the lock: true when it could go in, and nobody waits. */
 static inline bool take(struct wefti_sync *s, uint64_t who, uint64_t *found) {
     for (uint64_t next; !(*found & WEFTI_WAITERS) && (next = with(*found, who));)
-        if (cas_acquire(&s->word, found, next)) /* pairs with leave, grant */
+        if (cas_acquire(&s->word, found, next)) /* pairs with out */
             return true;
     return false;
 }
@@ -42,17 +42,19 @@ static int enter(struct wefti_sync *s, uint64_t who) {
     return -EAGAIN;
 }
 
-/* Under the lock, which it gives back.  `word` is what it is to be before anybody is let in. */
-static void grant(struct wefti_sync *s, uint64_t word) {
+/* Under the lock, which it gives back: let in who can go in. */
+static void grant(struct wefti_sync *s) {
     struct wefti_wakes wakes = {.count = 0};
-    struct wefti_waiter *first;
-    for (uint64_t next; (first = s->waiters.first) && (next = with(word, (uintptr_t)first->slot));) {
+    for (struct wefti_waiter *first; (first = s->waiters.first);) { /* so the word stands still */
+        uint64_t found = load_acquire(&s->word); /* all who were in before; pairs with out */
+        uint64_t next = with(found, (uintptr_t)first->slot);
+        if (!next)
+            break;
+        add_relaxed(&s->word, next - found); /* being SERVED orders it for him */
         wefti_waiters_remove(&s->waiters, first);
-        store_release(&s->word, next); /* pairs with grant: the lock may be free for a moment */
         wefti_wakes_serve(&wakes, s, first);
-        word = load_acquire(&s->word); /* pairs with grant, leave */
     }
-    store_release(&s->word, first ? word : word & ~WEFTI_WAITERS); /* pairs with take */
+    wefti_sync_tidy(s);
     wefti_wakes_end(&wakes, s);
 }
 
@@ -76,7 +78,7 @@ static int lock(struct wefti_sync *s, uint64_t who, int64_t until, const char *w
     wefti_waiters_append(&s->waiters, &waiter);
     error = wefti_sync_wait(s, &waiter, until, what);
     if (error)
-        grant(s, load_acquire(&s->word)); /* it may have stood in the way; pairs with leave */
+        grant(s); /* it may have stood in the way */
     return error;
 }
 
@@ -97,22 +99,30 @@ static inline uint64_t without(uint64_t word, uint64_t who) {
     return (word & WRITER) || word < READER ? UINT64_MAX : word - READER;
 }
 
-static int leave(struct wefti_sync *s, uint64_t who) {
+/* 0; -EPERM; -EAGAIN: somebody waits, and the lock is not held. */
+static inline int out(struct wefti_sync *s, uint64_t who, bool locked) {
     uint64_t found = load_relaxed(&s->word), next; /* only compared */
-    while (!(found & WEFTI_WAITERS)) {
+    do {
+        if (!locked && (found & WEFTI_WAITERS))
+            return -EAGAIN;
         next = without(found, who);
         if (next == UINT64_MAX)
             return -EPERM;
-        if (WEFTI_LIKELY(cas_release(&s->word, &found, next))) /* pairs with take, grant */
-            return 0;
-    }
+    } while (WEFTI_UNLIKELY(!cas_release(&s->word, &found, next))); /* pairs with take, grant */
+    return 0;
+}
+
+static int leave(struct wefti_sync *s, uint64_t who) {
+    int error = out(s, who, false);
+    if (WEFTI_LIKELY(error != -EAGAIN))
+        return error;
     wefti_lock_take(&s->lock);
-    next = without(load_acquire(&s->word), who); /* what readers before us did goes on with it; pairs with leave */
-    if (next == UINT64_MAX)
+    error = out(s, who, true);
+    if (error)
         wefti_lock_give(&s->lock);
     else
-        grant(s, next);
-    return next == UINT64_MAX ? -EPERM : 0;
+        grant(s);
+    return error;
 }
 
 int weft_rwlock_read_unlock(weft_rwlock *rwlock) { return leave(sync_of(rwlock), 0); }
@@ -127,7 +137,7 @@ static void end_poll(struct wefti_poll_wait *poll) {
     bool left = wefti_waiters_remove(&s->waiters, &poll->waiter); /* recheck */
     poll->end = NULL;
     if (left) {
-        grant(s, load_acquire(&s->word)); /* pairs with leave */
+        grant(s);
     } else {
         wefti_lock_give(&s->lock);
         leave(s, (uintptr_t)poll->waiter.slot);

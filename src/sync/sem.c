@@ -32,20 +32,28 @@ static int enter(struct wefti_sync *s, uint64_t permits) {
     return -EAGAIN;
 }
 
-/* Under the lock, which it gives back: serve who can be served, with so many more. */
-static void serve(struct wefti_sync *s, uint64_t more) {
+/* Under the lock, which it gives back: serve who can be served. */
+static void serve(struct wefti_sync *s) {
     struct wefti_wakes wakes = {.count = 0};
-    uint64_t word =
-        load_acquire(&s->word) + more * PERMIT; /* what earlier ones gave goes on with it; pairs with give */
-    struct wefti_waiter *first;
-    while ((first = s->waiters.first) && wants(first) * PERMIT <= word) {
+    for (struct wefti_waiter *first; (first = s->waiters.first);) { /* so the word stands still */
+        if (load_acquire(&s->word) < wants(first) * PERMIT) /* what all of them gave; pairs with give */
+            break;
+        sub_relaxed(&s->word, wants(first) * PERMIT); /* being SERVED orders it for him */
         wefti_waiters_remove(&s->waiters, first);
-        store_release(&s->word, word - wants(first) * PERMIT); /* pairs with serve: the lock may be free for a moment */
         wefti_wakes_serve(&wakes, s, first);
-        word = load_acquire(&s->word); /* pairs with serve */
     }
-    store_release(&s->word, first ? word : word & ~WEFTI_WAITERS); /* pairs with take */
+    wefti_sync_tidy(s);
     wefti_wakes_end(&wakes, s);
+}
+
+/* Under the lock: so many more.  False: too many. */
+static bool add(struct wefti_sync *s, uint64_t permits) {
+    uint64_t found = load_relaxed(&s->word); /* only compared */
+    do
+        if (found / PERMIT + permits > UINT32_MAX)
+            return false;
+    while (!cas_release(&s->word, &found, found + permits * PERMIT)); /* give: pairs with take, serve */
+    return true;
 }
 
 static int try_now(struct wefti_sync *s, uint64_t found) {
@@ -78,7 +86,7 @@ int weft_sem_acquire(weft_sem *sem, uint32_t permits, weft_deadline until) {
     wefti_waiters_append(&s->waiters, &waiter);
     error = wefti_sync_wait(s, &waiter, until, "a semaphore");
     if (error)
-        serve(s, 0); /* it may have stood in the way */
+        serve(s); /* it may have stood in the way */
     return error;
 }
 
@@ -92,13 +100,11 @@ int weft_sem_release(weft_sem *sem, uint32_t permits) {
             return 0;
     }
     wefti_lock_take(&s->lock);
-    int error = wefti_sync_is_dead(s)                                    ? -EINVAL
-                : load_relaxed(&s->word) / PERMIT + permits > UINT32_MAX ? -EOVERFLOW /* the lock's, or only read */
-                                                                         : 0;
+    int error = wefti_sync_is_dead(s) ? -EINVAL : add(s, permits) ? 0 : -EOVERFLOW;
     if (error)
         wefti_lock_give(&s->lock);
     else
-        serve(s, permits);
+        serve(s);
     return error;
 }
 
@@ -109,7 +115,9 @@ static void end_poll(struct wefti_poll_wait *poll) {
     wefti_lock_take(&s->lock);
     bool left = wefti_waiters_remove(&s->waiters, &poll->waiter); /* recheck */
     poll->end = NULL;
-    serve(s, left ? 0 : wants(&poll->waiter)); /* what it was given goes back */
+    if (!left)
+        add(s, wants(&poll->waiter)); /* what it was given goes back; it came from here, so there is room */
+    serve(s);
 }
 
 int weft_sem_acquire_poll(weft_sem *sem, uint32_t permits, weft_task *self, weft_wait *wait) {

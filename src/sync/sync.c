@@ -52,8 +52,7 @@ void wefti_sync_serve_turn(struct wefti_sync *sync, uint64_t turn) {
         wefti_waiters_remove(&sync->waiters, first);
         wefti_wakes_serve(&wakes, sync, first);
     }
-    if (!sync->waiters.first)
-        and_relaxed(&sync->word, ~WEFTI_WAITERS); /* only this bit: what the rest says has been published */
+    wefti_sync_tidy(sync);
     wefti_wakes_end(&wakes, sync);
 }
 

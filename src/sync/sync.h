@@ -3,12 +3,13 @@
  * What.   Every object is a word, and a list of waiters (fiber/wait.h) under a lock.  Calls that need not wait, and find nobody waiting,
  *         change the word and nothing else.
  * Words.  WEFTI_WAITERS, the lowest bit, means the same in all: somebody is in the list, or may be, and the word is changed only under
- *         the lock.  (The mutex says what else it allows.)
+ *         the lock.  Set before one is in the list, cleared when the list is empty; so under the lock, with somebody in the list, the
+ *         word stands still.  (The mutex says what else it allows.)
  * Claim.  Nobody stays in the list who could be served.
  * Why.    A waiter sets the bit under the lock with a read-modify-write that sees why it must wait.  Whoever ends that reason comes later
  *         in the order of the word, finds the bit, takes the lock, and finds the waiter.
  * Orders. Fast paths acquire when they get and release when they give; all are read-modify-writes, so what several gave is seen
- *         by who gets the sum.  Under the lock the word is read with acquire and written with release, for the same reason.
+ *         by who gets the sum.  Under the lock too: the bit may have gone before the lock was had.
  * End.    A call touches the object last when it gives the lock back, or with its one change of the word.  So whoever takes the lock once
  *         after that, as destroy does, may free the memory.  A call that serves many lets go of the lock in between; it counts
  *         itself in `flags` meanwhile, and destroy waits for it.
@@ -108,6 +109,13 @@ struct wefti_wakes {
 void wefti_wakes_serve(struct wefti_wakes *wakes, struct wefti_sync *sync, struct wefti_waiter *waiter);
 /* Give the lock back, and wake them. */
 void wefti_wakes_end(struct wefti_wakes *wakes, struct wefti_sync *sync);
+
+/* Under the lock: nobody is in the list? then the word is everybody's again. */
+static inline void wefti_sync_tidy(struct wefti_sync *sync) {
+    if (!sync->waiters.first)
+        and_relaxed(&sync->word,
+                    ~WEFTI_WAITERS); /* a read-modify-write: what the rest of it publishes, it still does */
+}
 
 /* Waiters of one turn are all served together; `result` has the number of the turn in which one came.  Under the lock: serve those
  * of `turn` and before, and clear WEFTI_WAITERS when nobody is left.  Gives the lock back. */

@@ -72,12 +72,9 @@ static inline weft_task *rt_poller(int (*step)(weft_task *, weft_wait *)) {
     return task;
 }
 
+/* In the list, or about to be, with the lock held. */
 static inline bool somebody_waits(weft_sync_room *room) {
-    struct wefti_sync *sync = wefti_sync_of(room);
-    wefti_lock_take(&sync->lock);
-    bool waits = sync->waiters.first;
-    wefti_lock_give(&sync->lock);
-    return waits;
+    return load_relaxed(&wefti_sync_of(room)->word) & WEFTI_WAITERS;
 }
 
 static inline void until_waits(weft_sync_room *room) {
