@@ -132,11 +132,12 @@ class Rust(Peer):
         return copy / "target" / "release" / "peer"
 
 
-TASKS = ["spawn_join", "fib", "yield", "wake", "idle_memory_100k", "idle_memory_1m", "sleepers", "timer"]
+LOCKS = ["mutex", "sem", "rwlock"]
+TASKS = [*LOCKS, "spawn_join", "fib", "yield", "wake", "idle_memory_100k", "idle_memory_1m", "sleepers", "timer"]
 MIMALLOC = ("libmimalloc.so.2", "libmimalloc2.0")
 
 PEERS = [
-    Compiled("threads", ["spawn_join", "yield", "wake"], "threads/threads.c", [], floor=True),
+    Compiled("threads", ["spawn_join", "yield", "wake", *LOCKS], "threads/threads.c", [], floor=True),
     Compiled("asio", ["wake", "yield"], "asio/asio.cpp", ["libboost-dev"], header="boost/asio.hpp"),
     Compiled("tbb", ["spawn_join", "fib", "wake"], "tbb/tbb.cpp", ["libtbb-dev"], ["-ltbb"], suspends=False,
              header="oneapi/tbb.h"),

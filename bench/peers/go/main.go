@@ -47,6 +47,12 @@ func main() {
 			os.Exit(skip)
 		}
 		ok = yield(quick)
+	case "mutex":
+		ok = fightMutex(quick)
+	case "sem":
+		ok = fightSem(quick)
+	case "rwlock":
+		ok = fightRwlock(quick)
 	case "idle_memory_100k": // one size a process: what an earlier one freed would not be seen
 		ok = parked(100000, "idle_memory_100k")
 	case "idle_memory_1m":

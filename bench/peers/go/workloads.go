@@ -160,3 +160,76 @@ func timer(quick bool) bool {
 	report("timer", since(start, n), "ns")
 	return stopped == n
 }
+
+const fighters = 8
+
+// Eight goroutines; each runs body(times) and says whether it saw nothing wrong.
+func fight(name string, quick bool, body func(times int) bool) bool {
+	times := 1000000
+	if quick {
+		times = 100000
+	}
+	var wg sync.WaitGroup
+	var ok [fighters]bool
+	wg.Add(fighters)
+	start := time.Now()
+	for k := range ok {
+		mine := &ok[k]
+		go func() { *mine = body(times); wg.Done() }()
+	}
+	wg.Wait()
+	report(name, since(start, times*fighters), "ns/op")
+	for _, good := range ok {
+		if !good {
+			return false
+		}
+	}
+	return inside == times*fighters
+}
+
+var inside int
+
+func fightMutex(quick bool) bool {
+	var lock sync.Mutex
+	return fight("mutex", quick, func(times int) bool {
+		for i := 0; i < times; i++ {
+			lock.Lock()
+			inside++
+			lock.Unlock()
+		}
+		return true
+	})
+}
+
+// A channel of one place is how Go spells a semaphore.
+func fightSem(quick bool) bool {
+	sem := make(chan struct{}, 1)
+	return fight("sem", quick, func(times int) bool {
+		for i := 0; i < times; i++ {
+			sem <- struct{}{}
+			inside++
+			<-sem
+		}
+		return true
+	})
+}
+
+func fightRwlock(quick bool) bool {
+	var lock sync.RWMutex
+	return fight("rwlock", quick, func(times int) bool {
+		seen, good := 0, true
+		for i := 0; i < times; i++ {
+			if i%8 == 0 {
+				lock.Lock()
+				inside += 8
+				lock.Unlock()
+			} else {
+				lock.RLock()
+				good = good && inside >= seen
+				seen = inside
+				lock.RUnlock()
+			}
+		}
+		return good
+	})
+}

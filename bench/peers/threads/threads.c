@@ -3,6 +3,7 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -97,6 +98,80 @@ static int wake(int quick) {
     return peer_print_wake(latency, count);
 }
 
+/* -- Eight threads want the same lock. */
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+static sem_t sem;
+static long inside, times;
+
+static void *fight_mutex(void *arg) {
+    for (long i = 0; i < times; i++) {
+        pthread_mutex_lock(&mutex);
+        inside++;
+        pthread_mutex_unlock(&mutex);
+    }
+    return arg;
+}
+
+static void *fight_sem(void *arg) {
+    for (long i = 0; i < times; i++) {
+        sem_wait(&sem);
+        inside++;
+        sem_post(&sem);
+    }
+    return arg;
+}
+
+static void *fight_rwlock(void *arg) {
+    long seen = 0;
+    for (long i = 0; i < times; i++) {
+        if (i % 8 == 0) {
+            pthread_rwlock_wrlock(&rwlock);
+            inside += 8;
+        } else {
+            pthread_rwlock_rdlock(&rwlock);
+            if (inside < seen)
+                arg = &inside;
+            seen = inside;
+        }
+        pthread_rwlock_unlock(&rwlock);
+    }
+    return arg;
+}
+
+static int fight(const char *name, void *(*fighter)(void *), int quick) {
+    enum { FIGHTERS = 8 };
+    pthread_t t[FIGHTERS];
+    void *wrong = NULL, *result;
+    times = quick ? 100000 : 1000000;
+    sem_init(&sem, 0, 1);
+    int64_t start = peer_now();
+    for (int i = 0; i < FIGHTERS; i++)
+        if (pthread_create(&t[i], NULL, fighter, NULL) != 0)
+            return PEER_WRONG;
+    for (int i = 0; i < FIGHTERS; i++) {
+        pthread_join(t[i], &result);
+        wrong = result ? result : wrong;
+    }
+    peer_print(name, (double)(peer_now() - start) / (double)(times * FIGHTERS), "ns/op");
+    return !wrong && inside == times * FIGHTERS ? PEER_OK : PEER_WRONG;
+}
+
+/* As many cores as the others have workers. */
+static void use_cores(int count) {
+    cpu_set_t all, some;
+    CPU_ZERO(&some);
+    if (sched_getaffinity(0, sizeof all, &all) != 0)
+        return;
+    for (int cpu = 0; cpu < CPU_SETSIZE && count > 0; cpu++)
+        if (CPU_ISSET(cpu, &all)) {
+            CPU_SET(cpu, &some);
+            count--;
+        }
+    sched_setaffinity(0, sizeof some, &some);
+}
+
 int main(int argc, char **argv) {
     int quick = argc > 3 && strcmp(argv[3], "quick") == 0;
     if (argc < 3)
@@ -107,5 +182,12 @@ int main(int argc, char **argv) {
         return yield(quick);
     if (strcmp(argv[1], "wake") == 0)
         return wake(quick);
+    use_cores(atoi(argv[2]));
+    if (strcmp(argv[1], "mutex") == 0)
+        return fight("mutex", fight_mutex, quick);
+    if (strcmp(argv[1], "sem") == 0)
+        return fight("sem", fight_sem, quick);
+    if (strcmp(argv[1], "rwlock") == 0)
+        return fight("rwlock", fight_rwlock, quick);
     return PEER_SKIP;
 }

@@ -182,6 +182,77 @@ async fn timer(quick: bool) -> bool {
     set == n
 }
 
+const FIGHTERS: usize = 8;
+
+// Eight tasks want the same lock.  Tokio's own, which suspend: the std ones would block a worker.
+async fn fight<F, Fut>(name: &'static str, quick: bool, total: Arc<AtomicUsize>, body: F) -> bool
+where
+    F: Fn(usize) -> Fut,
+    Fut: Future<Output = bool> + Send + 'static,
+{
+    let times = if quick { 100_000 } else { 1_000_000 };
+    let start = Instant::now();
+    let tasks: Vec<_> = (0..FIGHTERS).map(|_| tokio::spawn(body(times))).collect();
+    let mut ok = true;
+    for t in tasks {
+        ok &= t.await.unwrap();
+    }
+    report(name, since(start, (times * FIGHTERS) as f64), "ns/op");
+    ok && total.load(Ordering::SeqCst) == times * FIGHTERS
+}
+
+async fn fight_mutex(quick: bool) -> bool {
+    let (lock, total) = (Arc::new(tokio::sync::Mutex::new(0usize)), Arc::new(AtomicUsize::new(0)));
+    fight("mutex", quick, total.clone(), |times| {
+        let (lock, total) = (lock.clone(), total.clone());
+        async move {
+            for _ in 0..times {
+                *lock.lock().await += 1;
+            }
+            total.store(*lock.lock().await, Ordering::SeqCst);
+            true
+        }
+    })
+    .await
+}
+
+async fn fight_sem(quick: bool) -> bool {
+    let (sem, total) = (Arc::new(tokio::sync::Semaphore::new(1)), Arc::new(AtomicUsize::new(0)));
+    fight("sem", quick, total.clone(), |times| {
+        let (sem, total) = (sem.clone(), total.clone());
+        async move {
+            for _ in 0..times {
+                let _permit = sem.acquire().await.unwrap();
+                total.store(total.load(Ordering::Relaxed) + 1, Ordering::Relaxed); // the permit protects it
+            }
+            true
+        }
+    })
+    .await
+}
+
+async fn fight_rwlock(quick: bool) -> bool {
+    let (lock, total) = (Arc::new(tokio::sync::RwLock::new(0usize)), Arc::new(AtomicUsize::new(0)));
+    fight("rwlock", quick, total.clone(), |times| {
+        let (lock, total) = (lock.clone(), total.clone());
+        async move {
+            let (mut seen, mut good) = (0, true);
+            for i in 0..times {
+                if i % 8 == 0 {
+                    *lock.write().await += 8;
+                } else {
+                    let now = *lock.read().await;
+                    good &= now >= seen;
+                    seen = now;
+                }
+            }
+            total.store(*lock.read().await, Ordering::SeqCst);
+            good
+        }
+    })
+    .await
+}
+
 pub fn run(workload: &str, workers: Option<usize>, quick: bool) -> Option<bool> {
     let rt = match workers {
         None => Builder::new_current_thread().enable_time().build().unwrap(),
@@ -193,6 +264,9 @@ pub fn run(workload: &str, workers: Option<usize>, quick: bool) -> Option<bool> 
         "fib" => Some(rt.block_on(fork_join())),
         "yield" if workers.unwrap_or(1) == 1 => Some(rt.block_on(yielding(quick))),
         "wake" => Some(wake(&rt, quick)),
+        "mutex" => Some(rt.block_on(fight_mutex(quick))),
+        "sem" => Some(rt.block_on(fight_sem(quick))),
+        "rwlock" => Some(rt.block_on(fight_rwlock(quick))),
         "idle_memory_100k" => Some(rt.block_on(idle_memory(100_000, "idle_memory_100k"))),
         "idle_memory_1m" => Some(rt.block_on(idle_memory(1_000_000, "idle_memory_1m"))),
         "sleepers" => Some(rt.block_on(async { tokio::spawn(sleepers(quick)).await.unwrap() })),
