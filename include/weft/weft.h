@@ -15,6 +15,7 @@
 #include <weft/runtime.h>
 #include <weft/select.h>
 #include <weft/stats.h>
+#include <weft/supervisor.h>
 #include <weft/sync.h>
 #include <weft/task.h>
 #include <weft/time.h>

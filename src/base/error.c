@@ -25,6 +25,7 @@ const char *weft_strerror(int code) {
     case ENOSPC: return "no space left";
     case EFBIG: return "the file would become too large";
     case EPIPE: return "closed: the other end, or the nursery";
+    case ELOOP: return "started again too often";
     case EACCES: return "only the owner may do this";
     default: return "unknown error";
     }

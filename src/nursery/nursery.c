@@ -51,6 +51,7 @@ static void ended(struct wefti_fiber *fiber) {
     bool cancel = false;
     wefti_lock_take(&n->lock);
     unlink_child(n, fiber);
+    wefti_waker waker = WEFTI_UNLIKELY(n->told != NULL) ? n->told(n, fiber) : 0;
     if (WEFTI_UNLIKELY(status < 0 && status != -ECANCELED)) {
         if (!n->error)
             n->error = status;
@@ -62,6 +63,8 @@ static void ended(struct wefti_fiber *fiber) {
         wefti_lock_take(&n->lock); /* our own count keeps it */
     }
     wefti_nursery_leave(n);
+    if (WEFTI_UNLIKELY(waker != 0))
+        wefti_waiter_wake(waker); /* wake */
 }
 
 static int spawn(struct wefti_nursery *n, const weft_fiber_spec *spec, weft_task **handle) {

@@ -75,6 +75,9 @@ struct wefti_nursery {
     struct wefti_waiters waiters; /* one at most */
     struct wefti_nursery *next;   /* in a canceller's list of work */
 
+    wefti_waker (*told)(struct wefti_nursery *n,
+                        struct wefti_fiber *fiber); /* a child has ended; who else is to be woken.  NULL: nobody */
+
     const struct wefti_limits *limits; /* NULL: none */
     void *limits_data;
 };

@@ -284,6 +284,33 @@ static void cascade(void) {
 MC_CASE(nursery_cascade, cascade, .arg = 1, .proves = "J24 J25 J34", .mode = MC_PCT, .max_exec = 4000);
 MC_CASE(nursery_cascade_ending, cascade, .proves = "J24 J25", .mode = MC_PCT, .max_exec = 4000);
 
+/* The child in between does not go on: it waits for its own under a shield, and that is cancelled all the same. */
+static int inner_shielded(void *arg) {
+    (void)arg;
+    weft_nursery *inner;
+    weft_task *task;
+    mc_assert(weft_nursery_create(NULL, NULL, &inner) == 0);
+    if (weft_nursery_go(inner, wait_for_ever, NULL, &task) == 0) {
+        mc_assert(weft_shield(weft_task_self()) == 0);
+        mc_assert(weft_join(task, NULL, WEFT_NEVER) == 0);
+        mc_assert(weft_unshield(weft_task_self()) == 0);
+        weft_task_drop(task);
+    }
+    mc_assert(weft_nursery_destroy(inner) == -ECANCELED);
+    return 0;
+}
+
+static void cascade_past_shield(void) {
+    start(1);
+    mc_assert(weft_nursery_create(rt, NULL, &n) == 0);
+    mc_assert(weft_nursery_go(n, inner_shielded, NULL, NULL) == 0);
+    weft_nursery_cancel(n);
+    result = weft_nursery_await(n);
+    mc_assert(result == -ECANCELED);
+    end();
+}
+MC_CASE(nursery_cascade_past_shield, cascade_past_shield, .proves = "J23 J24", .mode = MC_PCT, .max_exec = 4000);
+
 /* -- The deadline against the last child, and against the end of the nursery. */
 
 static void deadline(void) {
@@ -300,6 +327,52 @@ static void deadline(void) {
 MC_CASE(nursery_deadline, deadline, .proves = "J29 J30", .bound = 1, .stale_counts = true, .seconds = 4);
 MC_CASE(nursery_deadline_two, deadline, .proves = "J29 J30", .mode = MC_PCT, .max_exec = 4000);
 MC_CASE(nursery_deadline_waiting, deadline, .arg = 1, .proves = "J25", .mode = MC_PCT, .max_exec = 4000);
+
+static int time_out(void *arg) {
+    (void)arg;
+    mc_assert(weft_timeout(0, wait_for_ever, NULL) == -ETIMEDOUT);
+    int status = weft_timeout(0, child, NULL);
+    mc_assert(status == 0 || status == -ETIMEDOUT);
+    return 0;
+}
+
+static void timeout(void) {
+    start(2);
+    run(time_out);
+    stop();
+}
+MC_CASE(nursery_timeout, timeout, .proves = "J30 J34", .mode = MC_PCT, .max_exec = 4000);
+
+/* -- A supervisor: ends are seen, whenever they come; it starts again, then gives up. */
+
+static int fail_later(void *arg) {
+    (void)arg;
+    add_relaxed(&ran, 1);
+    return -EIO;
+}
+
+static int supervisor(void *arg) {
+    (void)arg;
+    static const weft_child children[] = {{"a", wait_for_ever, NULL, WEFT_RESTART_PERMANENT, 0},
+                                          {"b", fail_later, NULL, WEFT_RESTART_PERMANENT, 0}};
+    weft_supervisor_config config = WEFT_SUPERVISOR_CONFIG_INIT;
+    config.strategy = (weft_strategy)mc_arg();
+    config.intensity = 1;
+    config.period = INT64_MAX;
+    config.backoff_min = -1;
+    mc_assert(weft_supervise(&config, children, 2) == -EIO);
+    return 0;
+}
+
+static void supervise(void) {
+    start(2);
+    run(supervisor);
+    mc_assert(load_relaxed(&ran) >= 2);
+    stop();
+}
+MC_CASE(nursery_supervisor, supervise, .proves = "J3", .mode = MC_PCT, .max_exec = 2500);
+MC_CASE(nursery_supervisor_all, supervise, .arg = WEFT_STRATEGY_ONE_FOR_ALL, .proves = "J3", .mode = MC_PCT,
+        .max_exec = 2500);
 
 /* -- A shield whose limit has passed: the cancel wakes it at any moment. */
 

@@ -1,0 +1,81 @@
+/* weft/supervisor.h - supervised children: started again when they end.
+ *
+ *     static const weft_child children[] = {
+ *         {"database", keep_connection, NULL, WEFT_RESTART_PERMANENT, 0},
+ *         {"server", serve, NULL, WEFT_RESTART_PERMANENT, 0},
+ *     };
+ *     weft_supervisor_config config = WEFT_SUPERVISOR_CONFIG_INIT;
+ *     config.strategy = WEFT_STRATEGY_REST_FOR_ONE;               // the server needs the connection
+ *     int status = weft_supervise(&config, children, 2);          // as long as they live
+ *
+ * A supervisor is a nursery whose owner does nothing but watch.  It starts its children in order; when one ends, it starts it again, after a pause that
+ * doubles while it keeps failing.  Should that happen too often in a short time (`intensity`), it gives up: it cancels all children, in reverse order,
+ * and returns, so that whoever started it can decide (often another supervisor).
+ */
+#ifndef WEFT_SUPERVISOR_H
+#define WEFT_SUPERVISOR_H
+
+#include <weft/base.h>
+#include <weft/fiber.h>
+
+WEFT_EXTERN_C_BEGIN
+
+/* When a child is started again. */
+typedef enum weft_restart {
+    WEFT_RESTART_PERMANENT = 0, /* whenever it ends */
+    WEFT_RESTART_TRANSIENT = 1, /* when it fails: a negative status other than -ECANCELED */
+    WEFT_RESTART_TEMPORARY = 2, /* never */
+} weft_restart;
+
+/* Who is started again with it.  The others are cancelled first, newest first, each awaited before the next. */
+typedef enum weft_strategy {
+    WEFT_STRATEGY_ONE_FOR_ONE = 0,  /* nobody */
+    WEFT_STRATEGY_ONE_FOR_ALL = 1,  /* all */
+    WEFT_STRATEGY_REST_FOR_ONE = 2, /* those that come after it in the list */
+} weft_strategy;
+
+typedef struct weft_child {
+    const char *name;     /* static, or valid as long as the runtime; NULL = "child" */
+    weft_fiber_fn fn;     /* required */
+    void *arg;
+    weft_restart restart;
+    size_t stack_size;    /* as weft_fiber_spec */
+} weft_child;
+
+/* What a supervisor tells. */
+typedef enum weft_supervised {
+    WEFT_SUPERVISED_STARTED = 0, /* also when started again */
+    WEFT_SUPERVISED_ENDED = 1,
+    WEFT_SUPERVISED_GAVE_UP = 2, /* this child has ended too often */
+} weft_supervised;
+
+/* 0 means the default.  Times in ns. */
+typedef struct weft_supervisor_config {
+    size_t size; /* sizeof(weft_supervisor_config): set by WEFT_SUPERVISOR_CONFIG_INIT */
+    weft_strategy strategy;
+    uint32_t intensity;    /* so many restarts in `period` are allowed, one more and it gives up; 0 = it never does */
+    int64_t period;        /* 0 = 5 s */
+    int64_t backoff_min;   /* the first pause before a restart; 0 = 1 s; below 0: no pauses */
+    int64_t backoff_max;   /* 0 = 90 s */
+    double backoff_factor; /* each further failure makes it so much longer; 0 = 2 */
+    double backoff_jitter; /* ... and random by so much either way; 0 = 0.1; below 0: none */
+    int64_t stable;        /* a child that has run for so long begins anew with the first pause; 0 = 5 s */
+    int64_t grace;         /* as weft_nursery_config, but 0 = 10 s; below 0: as long as they want */
+    /* Told of every start and end, on the supervisor's stack.  status: of WEFT_SUPERVISED_ENDED.  May be NULL; may wait. */
+    void (*report)(void *arg, size_t child, weft_supervised what, int status);
+    void *report_arg;
+} weft_supervisor_config;
+
+#define WEFT_SUPERVISOR_CONFIG_INIT                                                                                    \
+    {sizeof(weft_supervisor_config), WEFT_STRATEGY_ONE_FOR_ONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
+/* Supervise these children; returns when none is left that runs or will run again.  `children` stays the caller's, and as it is, until then.
+ * config may be NULL.
+ * Call from: a fiber.  May suspend.
+ * Returns 0 (all have ended, as they may); what the child returned with which it gave up, -ELOOP if that was no error; -ECANCELED (the caller was
+ * cancelled: so were the children); -EINVAL (no children, one without a function, not in a fiber, nonsense in the config); -E2BIG; -ENOMEM, -ESHUTDOWN (the
+ * first start failed: none runs). */
+WEFT_API int weft_supervise(const weft_supervisor_config *config, const weft_child *children, size_t count);
+
+WEFT_EXTERN_C_END
+#endif

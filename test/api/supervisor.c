@@ -1,0 +1,370 @@
+/* supervisor.c - supervised children: who is started again, when, and when the supervisor gives up.
+ *
+ * Under sim time is virtual, and the defaults (seconds) are tested; elsewhere a second is a millisecond. */
+#include <weft/supervisor.h>
+
+#include "nursery.h"
+
+#define EVENTS 256
+
+static struct {
+    unsigned count;
+    struct {
+        size_t child;
+        weft_supervised what;
+        int status;
+        int64_t at;
+    } event[EVENTS];
+} told;
+
+static void note(void *arg, size_t child, weft_supervised what, int status) {
+    (void)arg;
+    REQUIRE_LT(told.count, EVENTS);
+    told.event[told.count].child = child;
+    told.event[told.count].what = what;
+    told.event[told.count].status = status;
+    told.event[told.count++].at = weft_now();
+}
+
+/* What was told, as text: S0 E0 G0 and so on. */
+static const char *story(void) {
+    static char text[EVENTS * 4];
+    char *at = text;
+    for (unsigned i = 0; i < told.count; i++)
+        at += sprintf(at, "%s%c%zu", i ? " " : "", "SEG"[told.event[i].what], told.event[i].child);
+    return text;
+}
+
+static int64_t second(void) { return fixture_on("sim") ? INT64_C(1000000000) : INT64_C(1000000); }
+
+static weft_supervisor_config config_of(weft_strategy strategy, uint32_t intensity) {
+    weft_supervisor_config config = WEFT_SUPERVISOR_CONFIG_INIT;
+    config.strategy = strategy;
+    config.intensity = intensity;
+    config.report = note;
+    if (!fixture_on("sim")) {
+        config.period = 60 * INT64_C(1000000000); /* restarts on a loaded machine are late */
+        config.backoff_min = second();
+        config.backoff_max = 90 * second();
+        config.stable = 60 * INT64_C(1000000000);
+    }
+    return config;
+}
+
+/* -- Children ---------------------------------------------------------------------------------------------------- */
+
+static atomic_int runs;
+
+/* arg: how often it fails; then it ends well. */
+static int fail_often(void *arg) { return atomic_fetch_add(&runs, 1) < (int)(intptr_t)arg ? -EIO : 0; }
+
+struct run {
+    weft_supervisor_config config;
+    const weft_child *children;
+    size_t count;
+    int expect;
+};
+
+static int run_supervisor(void *arg) {
+    struct run *run = arg;
+    CHECK_EQ(weft_supervise(&run->config, run->children, run->count), run->expect);
+    return 0;
+}
+
+static void supervise(weft_supervisor_config config, const weft_child *children, size_t count, int expect) {
+    struct run run = {config, children, count, expect};
+    CHECK_EQ(in_fiber(run_supervisor, &run), 0);
+}
+
+/* -- Restarts -------------------------------------------------------------------------------------------------------- */
+
+/* A transient child is started again until it ends well; the pauses double, within the jitter. */
+API_TEST(supervisor_back_off, "J3", .workers = {1, 2}) {
+    const weft_child child = {"worker", fail_often, STATUS(9), WEFT_RESTART_TRANSIENT, 0};
+    supervise(config_of(WEFT_STRATEGY_ONE_FOR_ONE, 0), &child, 1, 0);
+    CHECK_STR(story(), "S0 E0 S0 E0 S0 E0 S0 E0 S0 E0 S0 E0 S0 E0 S0 E0 S0 E0 S0 E0");
+    int64_t pause = second();
+    for (unsigned i = 1; i + 1 < told.count; i += 2) {
+        int64_t took = told.event[i + 1].at - told.event[i].at;
+        CHECK_EQ(told.event[i].status, -EIO);
+        CHECK_GE(took, pause - pause / 10);
+        if (fixture_on("sim"))
+            CHECK_LE(took, pause + pause / 10 + 2000000); /* never more than a tick late */
+        pause = 2 * pause < 90 * second() ? 2 * pause : 90 * second();
+    }
+    CHECK_EQ(pause, 90 * second());
+}
+
+/* One that has run for 5 s begins anew. */
+static int run_for_a_while(void *arg) {
+    (void)arg;
+    int run = atomic_fetch_add(&runs, 1);
+    int why = weft_sleep(run == 3 ? 6 * second() : 0);
+    return why ? why : run < 5 ? -EIO : 0;
+}
+
+API_TEST(supervisor_stable, "J3", .workers = {1}, .sched = "sim") {
+    const weft_child child = {"worker", run_for_a_while, NULL, WEFT_RESTART_TRANSIENT, 0};
+    weft_supervisor_config config = config_of(WEFT_STRATEGY_ONE_FOR_ONE, 0);
+    config.backoff_jitter = -1;
+    supervise(config, &child, 1, 0);
+    static const int seconds[] = {1, 2, 4, 1, 2};
+    for (unsigned i = 0; i < 5; i++) {
+        int64_t took = told.event[2 * i + 2].at - told.event[2 * i + 1].at;
+        CHECK_GE(took, seconds[i] * second());
+        CHECK_LE(took, seconds[i] * second() + 2000000);
+    }
+}
+
+/* Permanent: also after success.  Temporary: never. */
+static int end_well(void *arg) {
+    (void)arg;
+    atomic_fetch_add(&runs, 1);
+    return 0;
+}
+
+API_TEST(supervisor_kinds, "J3", .workers = {1, 2}) {
+    const weft_child children[] = {{"t", fail_with, STATUS(-EBADF), WEFT_RESTART_TEMPORARY, 0},
+                                   {"p", end_well, NULL, WEFT_RESTART_PERMANENT, 0},
+                                   {"n", end_well, NULL, WEFT_RESTART_TRANSIENT, 0},
+                                   {"c", fail_with, STATUS(-ECANCELED), WEFT_RESTART_TRANSIENT, 0}};
+    weft_supervisor_config config = config_of(WEFT_STRATEGY_ONE_FOR_ONE, 3);
+    config.backoff_min = -1;
+    supervise(config, children, 4, -ELOOP);
+    unsigned starts[4] = {0};
+    for (unsigned i = 0; i < told.count; i++)
+        if (told.event[i].what == WEFT_SUPERVISED_STARTED)
+            starts[told.event[i].child]++;
+    CHECK_EQ(starts[0], 1);
+    CHECK_EQ(starts[1], 4); /* three restarts were allowed */
+    CHECK_EQ(starts[2], 1);
+    CHECK_EQ(starts[3], 1);
+    CHECK_EQ(told.event[told.count - 1].what, WEFT_SUPERVISED_GAVE_UP);
+    CHECK_EQ(told.event[told.count - 1].child, 1);
+}
+
+/* -- Strategies -------------------------------------------------------------------------------------------------------- */
+
+/* Fails once the others are there, so often; then waits. */
+static int fail_third(void *arg) {
+    YIELD_UNTIL(did.entered >= 2);
+    did.entered = 0;
+    if (atomic_fetch_add(&runs, 1) < (int)(intptr_t)arg)
+        return -EIO;
+    return 0;
+}
+
+static int wait_quietly(void *arg) {
+    (void)arg;
+    atomic_fetch_add(&did.entered, 1);
+    int why = weft_sleep_until(WEFT_NEVER);
+    CHECK_EQ(weft_cancel_reason(), WEFT_REASON_FAILURE);
+    return why;
+}
+
+static void strategy(weft_strategy strategy, unsigned bad, const char *expect) {
+    weft_child children[3];
+    for (unsigned i = 0; i < 3; i++)
+        children[i] = (weft_child){"quiet", wait_quietly, NULL, WEFT_RESTART_PERMANENT, 0};
+    children[bad] = (weft_child){"bad", fail_third, STATUS(2), WEFT_RESTART_PERMANENT, 0};
+    weft_supervisor_config config = config_of(strategy, 1);
+    supervise(config, children, 3, -EIO);
+    CHECK_STR(story(), expect);
+}
+
+/* The second failure is one too many: all end, newest first. */
+API_TEST(supervisor_one_for_all, "J3", .workers = {1, 2}) {
+    strategy(WEFT_STRATEGY_ONE_FOR_ALL, 1, "S0 S1 S2 E1 E2 E0 S0 S1 S2 E1 G1 E2 E0");
+}
+
+API_TEST(supervisor_one_for_all_last, "J3", .workers = {1, 2}) {
+    strategy(WEFT_STRATEGY_ONE_FOR_ALL, 2, "S0 S1 S2 E2 E1 E0 S0 S1 S2 E2 G2 E1 E0");
+}
+
+static int fail_at_once(void *arg) {
+    (void)arg;
+    unsigned others = atomic_fetch_add(&runs, 1) ? 3 : 2; /* one of them has been started again */
+    YIELD_UNTIL(did.entered >= others);
+    return -EIO;
+}
+
+API_TEST(supervisor_rest_for_one, "J3", .workers = {1, 2}) {
+    const weft_child children[] = {{"quiet", wait_quietly, NULL, WEFT_RESTART_PERMANENT, 0},
+                                   {"bad", fail_at_once, NULL, WEFT_RESTART_PERMANENT, 0},
+                                   {"quiet", wait_quietly, NULL, WEFT_RESTART_PERMANENT, 0}};
+    supervise(config_of(WEFT_STRATEGY_REST_FOR_ONE, 1), children, 3, -EIO);
+    CHECK_STR(story(), "S0 S1 S2 E1 E2 S1 S2 E1 G1 E2 E0");
+}
+
+API_TEST(supervisor_one_for_one, "J3", .workers = {1, 2}) {
+    const weft_child children[] = {{"quiet", wait_quietly, NULL, WEFT_RESTART_PERMANENT, 0},
+                                   {"bad", fail_often, STATUS(1000), WEFT_RESTART_PERMANENT, 0},
+                                   {"quiet", wait_quietly, NULL, WEFT_RESTART_PERMANENT, 0}};
+    supervise(config_of(WEFT_STRATEGY_ONE_FOR_ONE, 2), children, 3, -EIO);
+    CHECK_EQ(runs, 3);
+    const char *end = strstr(story(), "G1");
+    REQUIRE(end);
+    CHECK_STR(end, "G1 E2 E0");
+}
+
+/* -- Intensity --------------------------------------------------------------------------------------------------------- */
+
+static int fail_after_a_second(void *arg) {
+    (void)arg;
+    atomic_fetch_add(&runs, 1);
+    int why = weft_sleep(second());
+    return why ? why : -EIO;
+}
+
+/* Exactly so many in the period: at one failure a second, four in 5 s are too many for three, and not for five. */
+API_TEST(supervisor_intensity, "J3", .workers = {1}, .sched = "sim") {
+    const weft_child child = {"worker", fail_after_a_second, NULL, WEFT_RESTART_PERMANENT, 0};
+    weft_supervisor_config config = config_of(WEFT_STRATEGY_ONE_FOR_ONE, 3);
+    config.backoff_min = -1;
+    supervise(config, &child, 1, -EIO);
+    CHECK_EQ(runs, 4);
+}
+
+static int stop_later(void *arg) {
+    CHECK_EQ(weft_sleep(1000 * second()), 0);
+    weft_task_cancel(*(weft_task **)arg);
+    return 0;
+}
+
+static int intensity_held(void *arg) {
+    (void)arg;
+    weft_task *self = weft_task_self();
+    REQUIRE_EQ(weft_fiber_go(NULL, stop_later, &self, NULL), 0);
+    const weft_child child = {"worker", fail_after_a_second, NULL, WEFT_RESTART_PERMANENT, 0};
+    weft_supervisor_config config = config_of(WEFT_STRATEGY_ONE_FOR_ONE, 5);
+    config.backoff_min = -1;
+    config.report = NULL;
+    CHECK_EQ(weft_supervise(&config, &child, 1),
+             -ECANCELED); /* still at it after 1,000 failures, when it was cancelled */
+    CHECK_GT(runs, 990);
+    return 0;
+}
+
+API_TEST(supervisor_intensity_held, "J3", .workers = {1}, .sched = "sim") {
+    CHECK_EQ(in_fiber(intensity_held, NULL), 0);
+}
+
+/* -- Cancelled ------------------------------------------------------------------------------------------------------------ */
+
+static int supervise_quietly(void *arg) {
+    (void)arg;
+    const weft_child children[] = {{"a", wait_for_ever, NULL, WEFT_RESTART_PERMANENT, 0},
+                                   {"b", wait_for_ever, NULL, WEFT_RESTART_PERMANENT, 0}};
+    return weft_supervise(NULL, children, 2);
+}
+
+API_TEST(supervisor_cancelled, "J3 J23 J25", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_task *task = NULL;
+    REQUIRE_EQ(weft_fiber_go(rt, supervise_quietly, NULL, &task), 0);
+    REQUIRE_EVENTUALLY(did.entered == 2);
+    weft_task_cancel(task);
+    CHECK_EQ(fixture_finish(task).status, -ECANCELED);
+    CHECK_EQ(did.cancelled, 2);
+    fixture_end(rt);
+}
+
+/* While it pauses. */
+static int supervise_failing(void *arg) {
+    (void)arg;
+    const weft_child child = {"a", fail_often, STATUS(1000), WEFT_RESTART_PERMANENT, 0};
+    weft_supervisor_config config = WEFT_SUPERVISOR_CONFIG_INIT;
+    config.backoff_min = INT64_MAX / 2;
+    config.backoff_max = INT64_MAX / 2;
+    config.backoff_jitter = -1;
+    config.report = note;
+    return weft_supervise(&config, &child, 1);
+}
+
+API_TEST(supervisor_cancelled_in_pause, "J3 J25", .workers = {1, 2}, .sched = "ring deque fifo") {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_task *task = NULL;
+    REQUIRE_EQ(weft_fiber_go(rt, supervise_failing, NULL, &task), 0);
+    REQUIRE_EVENTUALLY(runs == 1);
+    weft_task_cancel(task);
+    CHECK_EQ(fixture_finish(task).status, -ECANCELED);
+    CHECK_EQ(runs, 1);
+    fixture_end(rt);
+}
+
+/* A child that does not want to end is given 10 s. */
+static int stubborn(void *arg) {
+    (void)arg;
+    weft_task *self = weft_task_self();
+    REQUIRE_EQ(weft_shield(self), 0);
+    atomic_fetch_add(&did.entered, 2);
+    int64_t began = weft_now();
+    int why = weft_sleep_until(WEFT_NEVER);
+    CHECK_EQ(why, -ECANCELED);
+    CHECK_GE(weft_now() - began, 10 * second());
+    CHECK_EQ(weft_unshield(self), 0);
+    return why;
+}
+
+static int fail_once_there(void *arg) {
+    (void)arg;
+    YIELD_UNTIL(did.entered >= 2);
+    return atomic_fetch_add(&runs, 1) ? 0 : -EIO;
+}
+
+API_TEST(supervisor_stop_timeout, "J3 J25", .workers = {1}, .sched = "sim") {
+    const weft_child children[] = {{"stubborn", stubborn, NULL, WEFT_RESTART_TEMPORARY, 0},
+                                   {"bad", fail_once_there, NULL, WEFT_RESTART_TRANSIENT, 0}};
+    supervise(config_of(WEFT_STRATEGY_ONE_FOR_ALL, 1), children, 2, 0);
+    CHECK_EQ(runs, 2);
+}
+
+/* -- Supervisors of supervisors --------------------------------------------------------------------------------------------- */
+
+static int inner(void *arg) {
+    (void)arg;
+    const weft_child child = {"leaf", fail_often, STATUS(5), WEFT_RESTART_TRANSIENT, 0};
+    weft_supervisor_config config = WEFT_SUPERVISOR_CONFIG_INIT;
+    config.intensity = 1;
+    config.period = INT64_MAX;
+    config.backoff_min = -1;
+    return weft_supervise(&config, &child, 1);
+}
+
+/* The inner one gives up after two failures; the outer one starts it again. */
+API_TEST(supervisor_tree, "J3 J24", .workers = {1, 2}) {
+    const weft_child child = {"supervisor", inner, NULL, WEFT_RESTART_TRANSIENT, 0};
+    weft_supervisor_config config = config_of(WEFT_STRATEGY_ONE_FOR_ONE, 0);
+    config.backoff_min = -1;
+    supervise(config, &child, 1, 0);
+    CHECK_EQ(runs, 6);
+    CHECK_STR(story(), "S0 E0 S0 E0 S0 E0");
+}
+
+/* -- Refused ---------------------------------------------------------------------------------------------------------------- */
+
+static int refused(void *arg) {
+    (void)arg;
+    weft_child child = {"a", NULL, NULL, WEFT_RESTART_TEMPORARY, 0};
+    weft_supervisor_config config = WEFT_SUPERVISOR_CONFIG_INIT;
+    CHECK_EQ(weft_supervise(NULL, &child, 1), -EINVAL);
+    child.fn = end_well;
+    CHECK_EQ(weft_supervise(NULL, &child, 0), -EINVAL);
+    CHECK_EQ(weft_supervise(NULL, NULL, 1), -EINVAL);
+    config.backoff_jitter = 2;
+    CHECK_EQ(weft_supervise(&config, &child, 1), -EINVAL);
+    child.stack_size = SIZE_MAX; /* the first start fails */
+    CHECK_EQ(weft_supervise(NULL, &child, 1), -EINVAL);
+    child.stack_size = 0;
+    weft_task_cancel(weft_task_self());
+    CHECK_EQ(weft_supervise(NULL, &child, 1), -ECANCELED);
+    CHECK_EQ(runs, 0);
+    return 0;
+}
+
+API_TEST(supervisor_refused, "J3", .workers = {1}) { CHECK_EQ(in_fiber(refused, NULL), 0); }
+
+TEST(supervisor_needs_a_fiber, "J3") {
+    const weft_child child = {"a", end_well, NULL, WEFT_RESTART_TEMPORARY, 0};
+    CHECK_EQ(weft_supervise(NULL, &child, 1), -EINVAL);
+}
