@@ -15,7 +15,7 @@ static int block_awaits(void *arg) {
     return status;
 }
 
-API_TEST(nursery_block_awaits, "J8 J17 J32", .workers = {1, 2, 4}) { CHECK_EQ(in_fiber(block_awaits, NULL), 0); }
+API_TEST(nursery_block_awaits, "J8 J17 J32 J41", .workers = {1, 2, 4}) { CHECK_EQ(in_fiber(block_awaits, NULL), 0); }
 
 static int leave_by_return(int *status) {
     WEFT_NURSERY(n, status) {

@@ -100,7 +100,7 @@ static int async_calls(void *arg) {
     return status;
 }
 
-API_TEST(async_value_once, "J35", .workers = {1, 2, 4}) { CHECK_EQ(in_fiber(async_calls, NULL), 0); }
+API_TEST(async_value_once, "J35 J41", .workers = {1, 2, 4}) { CHECK_EQ(in_fiber(async_calls, NULL), 0); }
 
 static int async_fails(void *arg) {
     (void)arg;
@@ -148,3 +148,26 @@ API_TEST(async_caller_cancelled, "J23 J35", .workers = {1, 2}) {
     CHECK_EQ(fixture_finish(task).status, -ECANCELED);
     fixture_end(rt);
 }
+
+/* A call that makes calls. */
+static int fibonacci(void *arg) {
+    int n = (int)(intptr_t)arg, status;
+    if (n < 2)
+        return n;
+    void *a = NULL, *b = NULL;
+    WEFT_NURSERY(nursery, &status) {
+        weft_async left, right;
+        REQUIRE_EQ(weft_async_call(&nursery, fibonacci, STATUS(n - 1), &left), 0);
+        REQUIRE_EQ(weft_async_call(&nursery, fibonacci, STATUS(n - 2), &right), 0);
+        CHECK_EQ(weft_async_await(&right, &b), 0);
+        CHECK_EQ(weft_async_await(&left, &a), 0);
+    }
+    return status ? status : (int)((intptr_t)a + (intptr_t)b);
+}
+
+static int fibonacci_is_right(void *arg) {
+    CHECK_EQ(fibonacci(arg), 377);
+    return 0;
+}
+
+API_TEST(async_nested, "J35 J41", .workers = {1, 2, 4}) { CHECK_EQ(in_fiber(fibonacci_is_right, STATUS(14)), 0); }
