@@ -200,6 +200,19 @@ API_TEST(nursery_shutdown_tree, "J8 J24 J25", .workers = {1, 2}) {
     CHECK_EQ(weft_runtime_destroy(rt), 0);
 }
 
+/* Nothing can ever run again: sim says so, and who waits above is told. */
+static int stuck(void *arg) {
+    (void)arg;
+    int status;
+    WEFT_NURSERY(n, &status) { REQUIRE_EQ(weft_nursery_go(&n, wait_for_ever, NULL, NULL), 0); }
+    return status;
+}
+
+API_TEST(nursery_deadlock, "J26", .workers = {1}, .sched = "sim") {
+    CHECK_EQ(weft_fiber_run(NULL, stuck, NULL, NULL), -EDEADLK);
+    CHECK_EQ(did.cancelled, 1);
+}
+
 /* -- Shields ---------------------------------------------------------------------------------------------------------- */
 
 /* Clean-up with a nursery of its own, under a shield: it is not reached, although its owner has been cancelled. */
