@@ -134,6 +134,7 @@ class Rust(Peer):
 
 LOCKS = ["mutex", "sem", "rwlock"]
 TASKS = [*LOCKS, "spawn_join", "fib", "yield", "wake", "idle_memory_100k", "idle_memory_1m", "sleepers", "timer"]
+CHANNELS = ["pingpong", "mpsc", "skynet", "select"]
 MIMALLOC = ("libmimalloc.so.2", "libmimalloc2.0")
 
 PEERS = [
@@ -142,8 +143,8 @@ PEERS = [
     Compiled("tbb", ["spawn_join", "fib", "wake"], "tbb/tbb.cpp", ["libtbb-dev"], ["-ltbb"], suspends=False,
              header="oneapi/tbb.h"),
     Rust("rayon", ["spawn_join", "fib", "wake"], "rayon", "rayon", suspends=False),
-    Rust("tokio", TASKS, "tokio", "tokio"),
-    Rust("tokio-current", TASKS, "tokio-current", "tokio"),
-    Rust("tokio-mimalloc", TASKS, "tokio", "tokio", preload=MIMALLOC),
-    Go("go", [w for w in TASKS if w != "wake"]),
+    Rust("tokio", TASKS + CHANNELS, "tokio", "tokio"),
+    Rust("tokio-current", TASKS + CHANNELS, "tokio-current", "tokio"),
+    Rust("tokio-mimalloc", TASKS + CHANNELS, "tokio", "tokio", preload=MIMALLOC),
+    Go("go", [w for w in TASKS if w != "wake"] + CHANNELS),
 ]

@@ -29,7 +29,7 @@ WEFT_EXTERN_C_BEGIN
 
 /* Opaque; its size is public only so that it can be part of something else (weft_chan_init).  Not to be moved or copied. */
 typedef struct weft_chan {
-    uint64_t room[16];
+    uint64_t room[20];
 } weft_chan;
 
 #define WEFT_UNBOUNDED SIZE_MAX /* a capacity */

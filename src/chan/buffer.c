@@ -47,12 +47,12 @@ int wefti_chan_more(struct wefti_chan *ch) {
     struct wefti_block *block = wefti_alloc(block_bytes(ch));
     if (!block)
         return -ENOMEM;
-    wefti_lock_take(&ch->lock);
+    wefti_chan_lock(ch);
     if (!ch->spare) {
         ch->spare = block;
         block = NULL;
     }
-    wefti_lock_give(&ch->lock);
+    wefti_bias_give(&ch->lock);
     if (block) /* somebody else was as busy */
         wefti_chan_block_free(ch, block);
     return 0;

@@ -10,7 +10,7 @@ static void served(weft_case *c, struct wefti_waiter *waiter) { c->result = (int
 /* -EAGAIN: the lock is held. */
 static bool tried(weft_case *c, int error) {
     if (error == -EAGAIN) {
-        wefti_lock_give(&chan_of(c)->lock);
+        wefti_bias_give(&chan_of(c)->lock);
         return false;
     }
     c->result = error;
@@ -23,14 +23,14 @@ static bool begin(weft_case *c, struct wefti_waiter *waiter, struct wefti_waiter
         waiter->slot = c->value;
         wefti_waiters_append(list, waiter);
     }
-    wefti_lock_give(&chan_of(c)->lock);
+    wefti_bias_give(&chan_of(c)->lock);
     return !could;
 }
 
 static void end(weft_case *c, struct wefti_waiter *waiter, struct wefti_waiters *list) {
-    wefti_lock_take(&chan_of(c)->lock);
+    wefti_chan_lock(chan_of(c));
     wefti_waiters_remove(list, waiter);
-    wefti_lock_give(&chan_of(c)->lock);
+    wefti_bias_give(&chan_of(c)->lock);
 }
 
 /* -- Receiving ----------------------------------------------------------------------------------------------- */
@@ -39,7 +39,7 @@ static bool try_recv(weft_case *c) { return tried(c, wefti_chan_recv_locking(cha
 
 static bool begin_recv(weft_case *c, struct wefti_waiter *waiter) {
     struct wefti_chan *ch = chan_of(c);
-    wefti_lock_take(&ch->lock);
+    wefti_chan_lock(ch);
     return begin(c, waiter, &ch->receivers,
                  ch->count || ch->closed || wefti_waiters_has_other(&ch->senders, waiter->choice));
 }
@@ -62,7 +62,7 @@ static bool try_send(weft_case *c) { return tried(c, wefti_chan_send_locking(cha
 
 static bool begin_send(weft_case *c, struct wefti_waiter *waiter) {
     struct wefti_chan *ch = chan_of(c);
-    wefti_lock_take(&ch->lock);
+    wefti_chan_lock(ch);
     return begin(c, waiter, &ch->senders,
                  ch->count < ch->capacity || ch->closed || wefti_waiters_has_other(&ch->receivers, waiter->choice));
 }

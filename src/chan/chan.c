@@ -80,9 +80,9 @@ static void free_all(struct wefti_chan *ch) {
 static bool is_waited_for(struct wefti_chan *ch) { return ch->receivers.first || ch->senders.first || ch->lent; }
 
 void wefti_chan_end(struct wefti_chan *ch) {
-    wefti_lock_take(&ch->lock); /* rule 4: who has served us may not have given it back yet */
+    wefti_chan_lock(ch); /* rule 4: who has served us may not have given it back yet */
     bool waited = is_waited_for(ch);
-    wefti_lock_give(&ch->lock);
+    wefti_bias_give(&ch->lock);
     wefti_assert(!waited, (uintptr_t)ch); /* the last handle was dropped while somebody waits */
     free_all(ch);
 }
@@ -91,10 +91,10 @@ int weft_chan_destroy(weft_chan *handle) {
     struct wefti_chan *ch = wefti_chan_of(handle);
     if (!ch)
         return 0;
-    wefti_lock_take(&ch->lock);
+    wefti_chan_lock(ch);
     /* Acquire: the others' use is over; pairs with weft_chan_drop. */
     bool busy = is_waited_for(ch) || load_acquire(&ch->refs) != 1;
-    wefti_lock_give(&ch->lock);
+    wefti_bias_give(&ch->lock);
     if (busy)
         return -EBUSY;
     free_all(ch);
@@ -128,14 +128,14 @@ void weft_chan_close(weft_chan *handle) {
     do { /* once it is closed nobody joins the lists */
         struct wefti_waiter *waiter;
         count = 0;
-        wefti_lock_take(&ch->lock);
+        wefti_chan_lock(ch);
         ch->closed = true;
         while (count < WEFTI_CHAN_WAKES &&
                ((waiter = wefti_waiters_take(&ch->receivers)) || (waiter = wefti_waiters_take(&ch->senders)))) {
             waiter->result = -EPIPE;
             wakers[count++] = wefti_waiter_serve(waiter);
         }
-        wefti_lock_give(&ch->lock);
+        wefti_bias_give(&ch->lock);
         for (unsigned i = 0; i < count; i++)
             wefti_waiter_wake(wakers[i]);
     } while (count == WEFTI_CHAN_WAKES);
@@ -145,17 +145,17 @@ void weft_chan_close(weft_chan *handle) {
 
 bool weft_chan_is_closed(weft_chan *handle) {
     struct wefti_chan *ch = wefti_chan_of(handle);
-    wefti_lock_take(&ch->lock);
+    wefti_chan_lock(ch);
     bool closed = ch->closed;
-    wefti_lock_give(&ch->lock);
+    wefti_bias_give(&ch->lock);
     return closed;
 }
 
 size_t weft_chan_length(weft_chan *handle) {
     struct wefti_chan *ch = wefti_chan_of(handle);
-    wefti_lock_take(&ch->lock);
+    wefti_chan_lock(ch);
     size_t count = ch->count;
-    wefti_lock_give(&ch->lock);
+    wefti_bias_give(&ch->lock);
     return count;
 }
 

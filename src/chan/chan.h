@@ -20,7 +20,7 @@
 #include <weft/chan.h>
 
 #include "fiber/wait.h"
-#include "queue/lock.h"
+#include "queue/bias.h"
 
 #define WEFTI_CHAN_UNBOUNDED UINT32_MAX
 #define WEFTI_CHAN_WAKES 16 /* how many are served in one turn under the lock */
@@ -38,15 +38,14 @@ struct wefti_cell {
 };
 
 struct wefti_chan {
-    /* What every operation touches: one line, if the memory is ours. */
-    struct wefti_lock lock;
-    uint16_t size; /* of a value */
-    bool closed;
+    struct wefti_bias lock;
     struct wefti_waiters receivers, senders;
     char *buffer;        /* capacity values; or the first block */
     uint32_t head, tail; /* index of the oldest value, and of the next one; in the first and the last block */
     uint32_t count;      /* of values, returned ones too */
     uint32_t capacity;   /* or WEFTI_CHAN_UNBOUNDED */
+    uint16_t size;       /* of a value */
+    bool closed;
 
     /* Unbounded: all but the last block are full from `head` on. */
     struct wefti_block *last, *spare;
@@ -60,9 +59,20 @@ struct wefti_chan {
     uint32_t bytes; /* of our memory; 0: the caller's */
 };
 _Static_assert(sizeof(struct wefti_chan) <= sizeof(weft_chan), "room enough");
-_Static_assert(offsetof(struct wefti_chan, last) == 64, "one cache line");
 
 static inline struct wefti_chan *wefti_chan_of(weft_chan *ch) { return (struct wefti_chan *)(void *)ch; }
+
+/* Only in functions that never wait, and are not inlined into one that does: a compiler may keep the address of a thread-local, and a
+ * fiber may have come to another thread since. */
+static inline void wefti_chan_lock_fast(struct wefti_chan *ch) {
+    struct wefti_worker *w = wefti_worker_self();
+    wefti_bias_take(&ch->lock, w, w && w->rt->heavy_fence);
+}
+/* Anywhere. */
+static inline void wefti_chan_lock(struct wefti_chan *ch) {
+    struct wefti_worker *w = wefti_worker_here();
+    wefti_bias_take(&ch->lock, w, w && w->rt->heavy_fence);
+}
 
 static inline void wefti_chan_copy(void *to, const void *from, uint32_t size) {
     if (WEFTI_LIKELY(size == 8))
@@ -166,7 +176,7 @@ static inline int wefti_chan_recv_now(struct wefti_chan *ch, void *value, wefti_
 
 /* Give the lock back, and do what was left for afterwards. */
 static inline void wefti_chan_unlock(struct wefti_chan *ch, wefti_waker waker) {
-    wefti_lock_give(&ch->lock);
+    wefti_bias_give(&ch->lock);
     if (waker)
         wefti_waiter_wake(waker);
 }

@@ -20,7 +20,7 @@ int weft_oneshot_create(size_t value_size, weft_oneshot_sender **sender, weft_on
 int weft_oneshot_send(weft_oneshot_sender *sender, const void *value) {
     struct wefti_chan *ch = wefti_chan_of(of_sender(sender));
     wefti_waker waker;
-    wefti_lock_take(&ch->lock);
+    wefti_chan_lock(ch);
     int error = wefti_chan_send_now(ch, value, &waker); /* 0 or -EPIPE: it is empty */
     ch->closed = true; /* nobody waits any more: there is one receiver, and it was served */
     wefti_chan_unlock(ch, waker);

@@ -22,10 +22,10 @@ static struct wefti_chan *chan_of(struct wefti_poll_wait *wait) { return wait->t
 
 static void end_send(struct wefti_poll_wait *wait) {
     struct wefti_chan *ch = chan_of(wait);
-    wefti_lock_take(&ch->lock);
+    wefti_chan_lock(ch);
     wefti_waiters_remove(&ch->senders, &wait->waiter); /* else it has been sent, and that is that */
     put_back(ch, cell_of(&wait->waiter));
-    wefti_lock_give(&ch->lock);
+    wefti_bias_give(&ch->lock);
     wait->end = NULL;
 }
 
@@ -53,7 +53,7 @@ static void end_recv(struct wefti_poll_wait *wait) {
     struct wefti_chan *ch = chan_of(wait);
     struct wefti_cell *cell = cell_of(&wait->waiter);
     wefti_waker waker = 0;
-    wefti_lock_take(&ch->lock);
+    wefti_chan_lock(ch);
     if (wefti_waiters_remove(&ch->receivers, &wait->waiter) || wait->waiter.result)
         put_back(ch, cell);
     else
@@ -69,14 +69,14 @@ static bool begin(struct wefti_chan *ch, struct weft_task *self, struct wefti_po
                   struct wefti_waiters *list, const void *value, int *error) {
     struct wefti_cell *cell = ch->cells;
     if (!cell) {
-        wefti_lock_give(&ch->lock);
+        wefti_bias_give(&ch->lock);
         cell = wefti_alloc(sizeof *cell + ch->size);
         *error = cell ? 0 : -ENOMEM;
         if (cell) {
-            wefti_lock_take(&ch->lock);
+            wefti_chan_lock(ch);
             cell->next = ch->cells;
             ch->cells = cell;
-            wefti_lock_give(&ch->lock);
+            wefti_bias_give(&ch->lock);
         }
         return false;
     }
@@ -90,7 +90,7 @@ static bool begin(struct wefti_chan *ch, struct weft_task *self, struct wefti_po
     wait->thing = ch;
     wait->end = value ? end_send : end_recv;
     wefti_waiters_append(list, &wait->waiter);
-    wefti_lock_give(&ch->lock);
+    wefti_bias_give(&ch->lock);
     *error = -EAGAIN;
     return true;
 }
@@ -104,9 +104,9 @@ static int look(struct wefti_poll_wait *wait, void *value) {
     struct wefti_cell *cell = cell_of(&wait->waiter);
     if (value && !result)
         wefti_chan_copy(value, cell->value, ch->size);
-    wefti_lock_take(&ch->lock);
+    wefti_chan_lock(ch);
     put_back(ch, cell);
-    wefti_lock_give(&ch->lock);
+    wefti_bias_give(&ch->lock);
     wait->end = NULL;
     return result;
 }

@@ -1,10 +1,10 @@
 /* transfer.c - sending and receiving, one value or many (chan.h has the rules). */
 #include "chan/chan.h"
 
-int wefti_chan_send_locking(struct wefti_chan *ch, const void *value) {
+__attribute__((noinline)) int wefti_chan_send_locking(struct wefti_chan *ch, const void *value) {
     for (;;) {
         wefti_waker waker;
-        wefti_lock_take(&ch->lock);
+        wefti_chan_lock_fast(ch);
         int error = wefti_chan_send_now(ch, value, &waker);
         if (WEFTI_UNLIKELY(error == -EAGAIN))
             return error;
@@ -16,10 +16,10 @@ int wefti_chan_send_locking(struct wefti_chan *ch, const void *value) {
     }
 }
 
-int wefti_chan_recv_locking(struct wefti_chan *ch, void *value) {
+__attribute__((noinline)) int wefti_chan_recv_locking(struct wefti_chan *ch, void *value) {
     wefti_waker waker;
     struct wefti_block *empty;
-    wefti_lock_take(&ch->lock);
+    wefti_chan_lock_fast(ch);
     int error = wefti_chan_recv_now(ch, value, &waker, &empty);
     if (WEFTI_UNLIKELY(error == -EAGAIN))
         return error;
@@ -35,17 +35,17 @@ static int wait_in(struct wefti_chan *ch, struct wefti_waiters *list, void *slot
     struct wefti_waiter waiter;
     int error = until <= 0 ? -ETIMEDOUT : wefti_waiter_init(&waiter);
     if (error) {
-        wefti_lock_give(&ch->lock);
+        wefti_bias_give(&ch->lock);
         return error;
     }
     waiter.slot = slot;
     wefti_waiters_append(list, &waiter);
-    wefti_lock_give(&ch->lock);
+    wefti_bias_give(&ch->lock);
     error = wefti_waiter_wait(&waiter, until, what);
     if (WEFTI_UNLIKELY(error != 0)) {
-        wefti_lock_take(&ch->lock);
+        wefti_chan_lock(ch);
         bool removed = wefti_waiters_remove(list, &waiter);
-        wefti_lock_give(&ch->lock);
+        wefti_bias_give(&ch->lock);
         if (removed)
             return error;
         wefti_waiter_settle(&waiter); /* served after all */
@@ -91,7 +91,7 @@ static int send_some(struct wefti_chan *ch, const char *values, size_t count, si
     for (;;) {
         struct wakes wakes = {.count = 0};
         int error = 0;
-        wefti_lock_take(&ch->lock);
+        wefti_chan_lock(ch);
         while (!error && *sent < count && wakes.count < WEFTI_CHAN_WAKES) {
             wefti_waker *waker = &wakes.waker[wakes.count];
             if (!(error = wefti_chan_send_now(ch, values + *sent * ch->size, waker))) {
@@ -101,7 +101,7 @@ static int send_some(struct wefti_chan *ch, const char *values, size_t count, si
         }
         if (error == -EAGAIN && !wakes.count)
             return error;
-        wefti_lock_give(&ch->lock);
+        wefti_bias_give(&ch->lock);
         wake_all(&wakes);
         if (error == -ENOMEM)
             error = wefti_chan_more(ch);
@@ -129,7 +129,7 @@ static int recv_some(struct wefti_chan *ch, char *values, size_t count) {
     while (got < count && !error) {
         struct wakes wakes = {.count = 0};
         struct wefti_block *empty = NULL;
-        wefti_lock_take(&ch->lock);
+        wefti_chan_lock(ch);
         while (got < count && wakes.count < WEFTI_CHAN_WAKES && !empty) {
             wefti_waker *waker = &wakes.waker[wakes.count];
             if ((error = wefti_chan_recv_now(ch, values + got * ch->size, waker, &empty)))
@@ -139,7 +139,7 @@ static int recv_some(struct wefti_chan *ch, char *values, size_t count) {
         }
         if (error == -EAGAIN && !got)
             return error;
-        wefti_lock_give(&ch->lock);
+        wefti_bias_give(&ch->lock);
         wake_all(&wakes);
         if (empty)
             wefti_chan_block_free(ch, empty);
@@ -160,7 +160,7 @@ int weft_chan_recv_many(weft_chan *handle, void *values, size_t count, weft_dead
     if (count > 1) { /* more may have come while we were on our way */
         got = recv_some(ch, (char *)values + ch->size, count - 1);
         if (got == -EAGAIN)
-            wefti_lock_give(&ch->lock);
+            wefti_bias_give(&ch->lock);
     }
     return 1 + (count > 1 && got > 0 ? got : 0);
 }

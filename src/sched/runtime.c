@@ -162,7 +162,8 @@ static int create(weft_config config, weft_runtime **out) {
     rt->idle.workers = rt->workers;
     wefti_slab_init(&rt->slab, rt);
     wefti_stack_pool_init(&rt->stacks);
-    rt->lifo_stealing = rt->workers > 1 && wefti_fence_heavy_init() == 0;
+    rt->heavy_fence = wefti_fence_heavy_init() == 0;
+    rt->lifo_stealing = rt->workers > 1 && rt->heavy_fence;
     uint32_t allocated = rt->workers;
     rt->worker = wefti_alloc(allocated * sizeof *rt->worker);
     rt->seen = wefti_alloc(allocated * sizeof *rt->seen);

@@ -183,7 +183,8 @@ struct weft_runtime {
     uint32_t allocated; /* length of the worker array */
     _Atomic uint32_t gate; /* futex word: 1 once the threads may begin */
     bool driven;
-    bool lifo_stealing; /* the system has the heavy fence */
+    bool heavy_fence; /* the system has it */
+    bool lifo_stealing; /* ... and there is somebody to steal from */
     uint32_t global_capacity;
     int64_t park_timeout; /* INT64_MAX: none */
     uint64_t seed;

@@ -27,6 +27,12 @@ static inline int recv_int(weft_chan *ch) {
     return error ? error : value;
 }
 
+/* A deadline that is too soon most of the time: from 1 us to 2 ms. */
+static inline weft_deadline hasty(void) {
+    static atomic_uint calls;
+    return weft_after(INT64_C(1000) << atomic_fetch_add(&calls, 1) % 12);
+}
+
 /* -- Numbers 0 ... count - 1, each of which must arrive once. */
 
 struct tally {

@@ -234,7 +234,7 @@ static int race_send(void *arg) {
     struct race *race = arg;
     for (int number, error; (number = race_number(race)) >= 0;) {
         do
-            error = weft_chan_send(race->ch, &number, race->hasty ? weft_after(2000) : WEFT_NEVER);
+            error = weft_chan_send(race->ch, &number, race->hasty ? hasty() : WEFT_NEVER);
         while (error == -ETIMEDOUT);
         if (error) { /* not sent: somebody else has to */
             REQUIRE(error == -ECANCELED);
@@ -251,7 +251,7 @@ static int race_send(void *arg) {
 static int race_recv(void *arg) {
     struct race *race = arg;
     for (;;) {
-        int value = -1, error = weft_chan_recv(race->ch, &value, race->hasty ? weft_after(2000) : WEFT_NEVER);
+        int value = -1, error = weft_chan_recv(race->ch, &value, race->hasty ? hasty() : WEFT_NEVER);
         if (error == 0)
             tally_add(race->tally, value);
         else if (error != -ETIMEDOUT) {

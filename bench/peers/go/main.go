@@ -61,6 +61,14 @@ func main() {
 		ok = sleepers(quick)
 	case "timer":
 		ok = timer(quick)
+	case "pingpong":
+		ok = pingpong(quick)
+	case "mpsc":
+		ok = mpsc(quick)
+	case "skynet":
+		ok = skynet(quick)
+	case "select":
+		ok = selecting(quick)
 	default: // wake: every goroutine is inside the runtime, there is no outside thread to submit from
 		os.Exit(skip)
 	}

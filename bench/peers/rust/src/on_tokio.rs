@@ -271,6 +271,9 @@ pub fn run(workload: &str, workers: Option<usize>, quick: bool) -> Option<bool> 
         "idle_memory_1m" => Some(rt.block_on(idle_memory(1_000_000, "idle_memory_1m"))),
         "sleepers" => Some(rt.block_on(async { tokio::spawn(sleepers(quick)).await.unwrap() })),
         "timer" => Some(rt.block_on(async { tokio::spawn(tokio::task::unconstrained(timer(quick))).await.unwrap() })),
-        _ => None,
+        _ => {
+            let name = workload.to_string();
+            rt.block_on(async { tokio::spawn(async move { crate::channels::run(&name, quick).await }).await.unwrap() })
+        }
     }
 }

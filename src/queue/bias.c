@@ -1,0 +1,31 @@
+/* bias.c - a lock that costs its usual user nothing (bias.h has the protocol). */
+#include "queue/bias.h"
+
+#define SPINS 64 /* looks at `busy` before letting another thread run */
+
+/* With the lock: it has an owner, and that is not us. */
+static void revoke(struct wefti_bias *bias) {
+    store_relaxed(&bias->owner, NULL); /* T1 */
+    wefti_fence_heavy();               /* T2 */
+    for (unsigned spin = 0; load_acquire(&bias->busy); spin++) /* T3, pairs with O4 */
+        if (spin < SPINS)
+            wefti_relax(); /* a few dozen instructions of another thread ... */
+        else
+            wefti_thread_yield(); /* ... that does not run just now */
+    bias->losses++;
+}
+
+void wefti_bias_take_slow(struct wefti_bias *bias, void *self, bool may_own) {
+    wefti_lock_take(&bias->lock); /* T0 */
+    if (load_relaxed(&bias->owner))  /* changed only with the lock */
+        revoke(bias);
+    bias->by_owner = false;
+    if (!may_own || self != bias->last) {
+        bias->last = self;
+        bias->streak = 0;
+    } else if (++bias->streak >= WEFTI_BIAS_STREAK << WEFTI_BIAS_GROWTH * bias->losses &&
+               bias->losses < WEFTI_BIAS_LOSSES) {
+        bias->streak = 0;
+        store_relaxed(&bias->owner, self); /* to ourselves, and to who takes the lock after us */
+    }
+}

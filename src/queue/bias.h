@@ -1,0 +1,66 @@
+/* bias.h - a lock that costs its usual user nothing: one worker enters without a read-modify-write, until another thread comes.
+ *
+ * What.   Two locked instructions an operation are most of what a channel costs, and most channels are used by one worker at a time.
+ *         So a lock that the same worker has taken several times in a row becomes its own.  Whoever else comes takes it
+ *         back, once, which costs a heavy fence; then it is an ordinary lock again, and must prove itself for longer.
+ * Words.  lock: the ordinary lock.  owner: the worker that may enter without it, or NULL.  busy: the owner is inside.
+ * Who.    owner is set by its worker, cleared by anyone else, both inside.  busy is the owner's.  The rest: who is inside.
+ * Race.   owner: O1 busy = 1                     other: T0 take the lock
+ *                O2 light fence                         T1 owner = NULL
+ *                O3 still the owner: inside             T2 heavy fence
+ *                   else busy = 0, take the lock        T3 wait while busy: inside
+ *                O4 busy = 0                            T4 give the lock back
+ * Claim.  One thread is inside at a time, and the last touch of who leaves is O4 or T4.
+ * Why.    The heavy fence is a full fence on every thread.  If the owner passes its share of T2 after O1, T3 sees busy, and waits for O4; if
+ *         before, O3 comes after T1 and sees that it is the owner no more.  O4 releases to T3; T4 releases to the next taker, and the owner becomes
+ *         owner only with the lock.
+ * Not covered.  Where the system has no heavy fence, nobody becomes owner.
+ * Checked by.  test/model/bias.c
+ */
+#ifndef WEFTI_QUEUE_BIAS_H
+#define WEFTI_QUEUE_BIAS_H
+
+#include "queue/lock.h"
+
+#ifndef WEFTI_BIAS_STREAK
+#define WEFTI_BIAS_STREAK 8u /* times in a row, before it becomes the worker's own ... */
+#endif
+#define WEFTI_BIAS_GROWTH 4u /* ... and after each loss, 2^4 times as many ... */
+#define WEFTI_BIAS_LOSSES 3u /* ... and after three, never */
+
+struct wefti_bias {
+    struct wefti_lock lock;
+    _Atomic uint32_t busy;
+    _Atomic(void *) owner;
+    /* Who is inside. */
+    void *last; /* the worker that was inside the last time */
+    uint16_t streak; /* how often in a row */
+    uint8_t losses;
+    bool by_owner; /* it came in without the lock */
+};
+
+/* The rest of take, for all but the owner. */
+void wefti_bias_take_slow(struct wefti_bias *bias, void *self, bool may_own);
+
+/* self: the calling worker, or NULL; may_own: it may become the owner. */
+static inline void wefti_bias_take(struct wefti_bias *bias, void *self, bool may_own) {
+    if (WEFTI_LIKELY(self && load_relaxed(&bias->owner) == self)) { /* a hint; O3 decides */
+        store_relaxed(&bias->busy, 1); /* O1 */
+        fence_light(); /* O2, pairs with T2 */
+        if (WEFTI_LIKELY(load_relaxed(&bias->owner) == self)) { /* O3: what others did before we became it, we know */
+            bias->by_owner = true;
+            return;
+        }
+        store_release(&bias->busy, 0); /* pairs with T3 */
+    }
+    wefti_bias_take_slow(bias, self, may_own);
+}
+
+static inline void wefti_bias_give(struct wefti_bias *bias) {
+    if (WEFTI_LIKELY(bias->by_owner))
+        store_release(&bias->busy, 0); /* O4, pairs with T3 */
+    else
+        wefti_lock_give(&bias->lock); /* T4 */
+}
+
+#endif
