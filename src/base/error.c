@@ -18,7 +18,9 @@ const char *weft_strerror(int code) {
     case ECANCELED: return "cancelled";
     case EDEADLK: return "would wait for itself, or nothing can ever run again";
     case EBUSY: return "in use: another waiter is registered, or tasks are still running";
-    case EOVERFLOW: return "nested too deep";
+    case EOVERFLOW: return "nested too deep, or more than can be counted";
+    case ERANGE: return "fewer than none";
+    case EPERM: return "not locked by the caller";
     case ENOSYS: return "not supported by this system";
     case EBADF: return "not an open file descriptor";
     case EIO: return "input or output failed";

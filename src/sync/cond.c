@@ -64,7 +64,7 @@ int weft_cond_wait(weft_cond *cond, weft_mutex *mutex, weft_deadline until) {
     why = wefti_waiter_wait(&waiter, until, "a condition");
     if (why) {
         wefti_lock_take(&s->lock);
-        bool gone = wefti_waiters_remove(&s->waiters, &waiter); /* recheck */
+        bool gone = wefti_waiters_remove(&s->waiters, &waiter);
         left(s);
         wefti_lock_give(&s->lock);
         if (!gone) {
@@ -112,7 +112,7 @@ static void end_poll(struct wefti_poll_wait *poll) {
     weft_cond *cond = poll->thing;
     struct wefti_sync *s = sync_of(cond);
     wefti_lock_take(&s->lock);
-    bool gone = wefti_waiters_remove(&s->waiters, &poll->waiter); /* recheck */
+    bool gone = wefti_waiters_remove(&s->waiters, &poll->waiter);
     left(s);
     wefti_lock_give(&s->lock);
     poll->end = NULL;

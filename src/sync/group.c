@@ -36,8 +36,8 @@ int weft_group_add(weft_group *group, int32_t more) {
             wefti_lock_give(&s->lock);
             return error;
         }
-    } while (!cas_acq_rel(&s->word, &found,
-                          next)); /* our part, and all of theirs for who is served; pairs with add, is_none */
+    } while (
+        !cas_release(&s->word, &found, next)); /* pairs with is_none, enter; the lock has the rest for who is served */
     if (next < ONE)
         wefti_sync_serve_turn(s, group->turn++);
     else

@@ -180,7 +180,7 @@ static void end_poll(struct wefti_poll_wait *poll) {
     struct wefti_sync *m = poll->thing;
     weft_cond *cond = ((struct wefti_sync_poll *)(void *)poll)->passes_on;
     wefti_lock_take(&m->lock);
-    bool gone = wefti_waiters_remove(&m->waiters, &poll->waiter); /* recheck */
+    bool gone = wefti_waiters_remove(&m->waiters, &poll->waiter);
     poll->end = NULL;
     if (!gone && poll->waiter.result == OWNED) {
         wefti_lock_give(&m->lock);

@@ -134,7 +134,7 @@ int weft_rwlock_write_unlock(weft_rwlock *rwlock) { return leave(sync_of(rwlock)
 static void end_poll(struct wefti_poll_wait *poll) {
     struct wefti_sync *s = poll->thing;
     wefti_lock_take(&s->lock);
-    bool left = wefti_waiters_remove(&s->waiters, &poll->waiter); /* recheck */
+    bool left = wefti_waiters_remove(&s->waiters, &poll->waiter);
     poll->end = NULL;
     if (left) {
         grant(s);

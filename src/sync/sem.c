@@ -113,7 +113,7 @@ int weft_sem_release(weft_sem *sem, uint32_t permits) {
 static void end_poll(struct wefti_poll_wait *poll) {
     struct wefti_sync *s = poll->thing;
     wefti_lock_take(&s->lock);
-    bool left = wefti_waiters_remove(&s->waiters, &poll->waiter); /* recheck */
+    bool left = wefti_waiters_remove(&s->waiters, &poll->waiter);
     poll->end = NULL;
     if (!left)
         add(s, wants(&poll->waiter)); /* what it was given goes back; it came from here, so there is room */

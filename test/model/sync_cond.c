@@ -186,3 +186,39 @@ static void against_cancel(void) {
 MC_CASE(sync_cond_cancel_fiber, against_cancel, .arg = 0, .proves = "B52", .mode = MC_PCT, .depth = 4,
         .max_exec = 8000);
 MC_CASE(sync_cond_cancel_poll, against_cancel, .arg = 1, .proves = "B52", .mode = MC_PCT, .depth = 4, .max_exec = 8000);
+
+/* The same while it waits for the mutex, with the signal behind it. */
+static void until_two_wait(void) {
+    struct wefti_sync *s = wefti_sync_of(&cond->room);
+    for (bool two = false; !two; wefti_relax()) {
+        wefti_lock_take(&s->lock);
+        two = s->waiters.first != s->waiters.last;
+        wefti_lock_give(&s->lock);
+    }
+}
+
+static void cancelled_at_the_mutex(void) {
+    begin();
+    rt_start(1);
+    weft_task *task;
+    weft_spec spec = WEFT_SPEC_INIT;
+    spec.poll = taker_poll;
+    spec.drop = taker_drop;
+    spec.state_size = sizeof(struct taker);
+    mc_assert(weft_spawn(rt, &spec, &task) == 0);
+    until_waits(&cond->room);
+    int b = mc_spawn(consumer, NULL);
+    until_two_wait();
+    mc_assert(weft_mutex_lock(&mutex, WEFT_NEVER) == 0);
+    items++;
+    mc_assert(weft_cond_signal(cond) == 0); /* to the task, which is first */
+    until_waits(&mutex.room);
+    weft_task_cancel(task);
+    mc_assert(weft_mutex_unlock(&mutex) == 0);
+    if (rt_finish(task) == 0)
+        produce();
+    mc_join(b);
+    rt_stop();
+    end();
+}
+MC_CASE(sync_cond_cancel_at_mutex, cancelled_at_the_mutex, .proves = "B52", .mode = MC_PCT, .max_exec = 2000);

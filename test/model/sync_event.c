@@ -113,6 +113,29 @@ MC_TEST(sync_event_turns, .proves = "B52", .mode = MC_PCT, .depth = 4, .idle_tim
     end();
 }
 
+/* The bit goes away between a look at it and the lock: then a set that the clear undoes was made without the lock. */
+static int undone, saw;
+
+static void clear_and_look(void *unused) {
+    (void)unused;
+    undone = weft_event_clear(event);
+    saw = load_relaxed(&count);
+}
+
+MC_TEST(sync_event_bit_gone, .proves = "B52", .bound = 2, .idle_timeouts = 1, .seconds = 4) {
+    begin();
+    int a = mc_spawn(late_waiter, NULL);
+    until_waits(&event->room);
+    int b = mc_spawn(clear_and_look, NULL);
+    set(NULL);
+    int first = weft_event_clear(event);
+    store_relaxed(&count, 1); /* only the event makes it visible */
+    mc_assert(weft_event_set(event) == 0);
+    mc_join(a), mc_join(b);
+    mc_assert(!(first && undone) || saw == 1);
+    end();
+}
+
 /* -- One gives up against the set; served, the last one frees it. */
 
 MC_TEST(sync_event_timeout, .proves = "B52", .bound = 3, .timeouts = 1) {

@@ -232,3 +232,16 @@ MC_TEST(wait_fiber_served_against_cancel, .proves = "B52", .bound = 2, .stale_co
     mc_assert(load_relaxed(&served) + thing.items == 1 && !thing.waiters.first);
     stop();
 }
+
+/* The server is slow to wake it: meanwhile the fiber has ended, and the runtime is about to go.  The server's reference holds it. */
+MC_TEST(wait_fiber_outlived, .proves = "B52", .mode = MC_PCT, .idle_timeouts = 40, .max_exec = 4000) {
+    weft_task *task;
+    start(1);
+    int a = mc_spawn(giver_thread, NULL);
+    mc_assert(weft_fiber_go(rt, fiber_takes, NEVER, &task) == 0);
+    mc_assert(weft_join(task, NULL, WEFT_NEVER) == 0);
+    weft_task_drop(task);
+    stop();
+    mc_join(a);
+    mc_assert(load_relaxed(&served) == 1);
+}
