@@ -26,6 +26,9 @@ const char *weft_strerror(int code) {
     case EFBIG: return "the file would become too large";
     case EPIPE: return "closed: the other end, or the nursery";
     case EACCES: return "only the owner may do this";
+    case EPERM: return "not permitted: the profile forbids it, or a capability is missing";
+    case EDQUOT: return "the fund or the capability has too little left";
+    case ENOENT: return "there is none";
     default: return "unknown error";
     }
 }
