@@ -28,9 +28,9 @@
  *
  *     a metered op, weft_checkpoint             1 op
  *     weft_alloc(n)                             1 op, n bytes of memory (which weft_free gives back)
- *     weft_spawn, weft_fiber_spawn              1 op, 1 spawn (into a fund or nursery of its own: the spawn is paid from there)
- *     an operation on a channel                 1 op, 1 channel_op
- *     input or output                           1 op, 1 syscall
+ *     weft_spawn, weft_fiber_spawn              1 op, 1 spawn (one that names a fund, or into a nursery with one: the fund pays the spawn)
+ *     weft_chan_send and _recv, weft_select, receiving from a broadcast, waiting for a watch   1 op, 1 channel_op
+ *     input or output (<weft/io.h>)             1 op, 1 syscall
  *     weft_yield, waiting                       nothing
  *
  * It is exhausted when it wants something that it cannot pay: whole, or not at all.  Having 0 of something is no reason to stop

@@ -100,6 +100,10 @@ int wefti_pay(struct wefti_fiber *self, const weft_budget *cost) {
     return 0;
 }
 
+_Atomic bool wefti_accounts_exist;
+
+int wefti_charge_caller(const weft_budget *cost) { return wefti_charge(wefti_fiber_self(), cost); }
+
 void wefti_pay_back(struct wefti_fiber *self, const weft_budget *cost) {
     if (!self->account->unpaid)
         weft_budget_add(&self->account->left, cost);

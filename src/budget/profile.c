@@ -132,7 +132,9 @@ int wefti_account_open(struct weft_runtime *rt, const weft_fiber_spec *spec, str
     if ((error = wefti_charge(self, own_cost(spec))))
         goto unpaid;
     if (fund) {
-        store_relaxed(&rt->limited, true); /* from now on there is somebody to ask about */
+        /* From now on there is somebody to ask about; whoever is that has been spawned after this. */
+        store_relaxed(&rt->limited, true);
+        store_relaxed(&wefti_accounts_exist, true);
         error = draw(rt, fund, &granted, spec->fund || !self, out);
     }
     if (!error) {

@@ -115,6 +115,16 @@ int wefti_fiber_make(struct weft_runtime *rt, const weft_fiber_spec *spec, struc
     return error;
 }
 
+void wefti_fiber_unmake(const struct wefti_room *room, const weft_fiber_spec *spec) {
+    struct wefti_fiber *fiber = wefti_fiber_of(room->task);
+    struct wefti_account *account = fiber->account;
+    if (account)
+        account->left.ops += (uint32_t)fiber->ops_left; /* the slice that it got when it was made */
+    if (load_relaxed(&room->rt->limited)) /* as when it was made */
+        wefti_account_return(room->rt, spec, account);
+    wefti_slab_give(&room->rt->slab, room->w ? &room->w->cache : NULL, room->task);
+}
+
 int wefti_fiber_known(const weft_fiber_spec **spec, weft_fiber_spec *known) {
     if (!*spec)
         return -EINVAL;

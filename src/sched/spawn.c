@@ -116,6 +116,10 @@ INLINE int start_freely(struct weft_runtime *rt, struct wefti_worker *w, const w
     return submit_new(room.rt, room.w, room.task, handle);
 }
 
+int wefti_spawn_freely(struct weft_runtime *rt, const weft_spec *spec, weft_task **handle) {
+    return start_freely(rt, wefti_worker_self(), spec, handle);
+}
+
 static __attribute__((noinline)) int start_limited(struct weft_runtime *rt, const weft_spec *spec, weft_task **handle) {
     int error = wefti_admit_poll(rt);
     if (error)

@@ -27,12 +27,25 @@ int wefti_pay(struct wefti_fiber *self, const weft_budget *cost);
 /* What was paid for did not come about. */
 void wefti_pay_back(struct wefti_fiber *self, const weft_budget *cost);
 
+/* There has ever been an account in this process: until then, nobody looks further. */
+extern _Atomic bool wefti_accounts_exist;
+
 /* self: the running fiber, or NULL. */
 static inline int wefti_charge(struct wefti_fiber *self, const weft_budget *cost) {
     return !self || WEFTI_LIKELY(!self->account) ? 0 : wefti_pay(self, cost);
 }
 static inline int wefti_charge_channel(struct wefti_fiber *self) { return wefti_charge(self, &wefti_cost_channel); }
 static inline int wefti_charge_syscall(struct wefti_fiber *self) { return wefti_charge(self, &wefti_cost_syscall); }
+/* The same for whoever calls: one test, unless there are accounts. */
+int wefti_charge_caller(const weft_budget *cost);
+static inline int wefti_charge_channel_call(void) {
+    return WEFTI_LIKELY(!load_relaxed(&wefti_accounts_exist)) ? 0
+                                                              : wefti_charge_caller(&wefti_cost_channel); /* a hint */
+}
+static inline int wefti_charge_syscall_call(void) {
+    return WEFTI_LIKELY(!load_relaxed(&wefti_accounts_exist)) ? 0
+                                                              : wefti_charge_caller(&wefti_cost_syscall); /* as above */
+}
 
 /* A fiber is to be spawned into rt: may it, and what is its budget?  The spawner pays.  *account may be NULL: nothing is charged to it.
  * May suspend, as wefti_pay.  Returns 0; -EPERM; -EDQUOT; -EINVAL; -ENOMEM; -ECANCELED. */
