@@ -1,4 +1,4 @@
-/* weft/budget.h - how much a fiber may do: counted operations, preemption without timers.
+/* weft/budget.h - how much a fiber may do: counted operations, preemption without timers, budgets, funds.
  *
  * Metering.  Code that was compiled with `weft-cc` (a wrapper around your compiler, weft-cc(1)) counts its operations: one for each
  * basic block that it enters, so at least one for a call and one for a turn of a loop.  After 1,024 ops a fiber lets others run:
@@ -23,13 +23,72 @@
  * and nothing more of its code runs.  That is for fibers which own nothing: no memory, lock, file or handle, no forked jobs, no
  * weft object on their stack that others know of, no C++ object with a destructor; what it had of them would be lost.  Between weft_shield
  * and weft_unshield, and between weft_preempt_off and weft_preempt_on, it is not discarded.
+ *
+ * Budgets.  A fiber may be given a budget, and pays for what it does:
+ *
+ *     a metered op, weft_checkpoint             1 op
+ *     weft_alloc(n)                             1 op, n bytes of memory (which weft_free gives back)
+ *     weft_spawn, weft_fiber_spawn              1 op, 1 spawn (one that names a fund, or into a nursery with one: the fund pays the spawn)
+ *     weft_chan_send and _recv, weft_select, receiving from a broadcast, waiting for a watch   1 op, 1 channel_op
+ *     input or output (<weft/io.h>)             1 op, 1 syscall
+ *     weft_yield, waiting                       nothing
+ *
+ * It is exhausted when it wants something that it cannot pay: whole, or not at all.  Having 0 of something is no reason to stop
+ * as long as none is wanted.  What happens then depends on the runtime's profile (weft_config): under `service` it gets more, and lets
+ * others run first; under `cluster` and `sovereign`, and without a profile, it waits, "exhausted" in weft_task_state and waiting for "budget" in a
+ * dump, until it is recharged (weft_fund_recharge) or cancelled: then the call returns -ECANCELED; metered code, which has
+ * no call to return from, runs on without paying, or is discarded.
+ *
+ * Funds.  The budget of a fiber comes out of a fund, and what is left of it goes back there when the fiber ends; a fund may come out of another
+ * in the same way.  Nothing is made or lost on the way, so a fund's budget bounds all that is done on its account.  A fiber's
+ * children come out of the fund that it came from, unless their spec names another.
  */
 #ifndef WEFT_BUDGET_H
 #define WEFT_BUDGET_H
 
 #include <weft/base.h>
+#include <weft/task.h>
 
 WEFT_EXTERN_C_BEGIN
+
+typedef struct weft_fund weft_fund;
+typedef struct weft_cap weft_cap; /* <weft/cap.h> */
+
+/* -- Budgets ---------------------------------------------------------------------------------------- */
+
+typedef struct weft_budget {
+    uint32_t ops;
+    uint64_t memory; /* bytes */
+    uint16_t spawns;
+    uint16_t channel_ops;
+    uint16_t syscalls;
+} weft_budget;
+
+/* What a fiber gets that is spawned without a budget of its own, and the funds of two profiles. */
+#define WEFT_BUDGET_CHILD {10000, UINT64_C(1) << 20, 0, 100, 10}
+#define WEFT_BUDGET_SERVICE {100000, UINT64_C(10) << 20, 100, 1000, 100}
+#define WEFT_BUDGET_CLUSTER {1000000, UINT64_C(100) << 20, 1000, 10000, 1000}
+#define WEFT_BUDGET_MAX {UINT32_MAX, UINT64_MAX, UINT16_MAX, UINT16_MAX, UINT16_MAX}
+
+/* Is there enough of everything? */
+WEFT_API bool weft_budget_covers(const weft_budget *have, const weft_budget *cost);
+/* Take all of `cost` away, or nothing.  False: there is too little of something. */
+WEFT_API WEFT_MUST_USE bool weft_budget_take(weft_budget *from, const weft_budget *cost);
+/* Add; what does not fit is lost: the largest number stays. */
+WEFT_API void weft_budget_add(weft_budget *to, const weft_budget *more);
+
+/* What the calling fiber has left.  Returns 0; -ENOENT (it has no budget: nothing it does is charged, or not a fiber). */
+WEFT_API int weft_budget_left(weft_budget *left);
+
+/* Zeroed memory, aligned for any type, charged to the calling fiber if it has a budget; free it with weft_free, anywhere: who allocated it gets the
+ * memory back, or if that fiber has ended, its fund.  Anywhere else than in such a fiber it is simply memory.
+ * May suspend: when exhausted.
+ * Returns 0; -ENOMEM; -ECANCELED (while it was exhausted). */
+WEFT_API WEFT_MUST_USE int weft_alloc(size_t size, void **memory);
+/* NULL is allowed. */
+WEFT_API void weft_free(void *memory);
+
+/* -- Metering --------------------------------------------------------------------------------------- */
 
 /* Ops of the calling fiber so far; 0 outside fibers.  Never decreases. */
 WEFT_API uint64_t weft_ops_used(void);
@@ -39,6 +98,50 @@ WEFT_API uint64_t weft_ops_used(void);
  * is ended. */
 WEFT_API void weft_preempt_off(void);
 WEFT_API void weft_preempt_on(void);
+
+/* -- Funds ------------------------------------------------------------------------------------------ */
+
+/* The runtime's own: under `service`, `cluster` and `sovereign` the one that fibers come out of whose spec names none and whose spawner
+ * has none; else NULL.  Under `sovereign` also NULL for code that runs on a worker: who is to have it is given it (weft_caps). */
+WEFT_API weft_fund *weft_runtime_fund(weft_runtime *rt);
+
+/* A fund with that budget, taken out of `parent`; with parent NULL out of nothing.  rt NULL: that of the caller.
+ * Returns 0; -EDQUOT (the parent has too little); -EINVAL (no runtime, or parent is another's); -ENOMEM;
+ * -EPERM (parent NULL, under `sovereign`, on a worker). */
+WEFT_API WEFT_MUST_USE int weft_fund_create(weft_runtime *rt, weft_fund *parent, const weft_budget *budget,
+                                            weft_fund **fund);
+
+/* What is left goes back to the parent.  Before the runtime is destroyed.  NULL is allowed.
+ * Returns 0; -EBUSY (fibers or funds that came out of it still exist, or memory allocated on its account). */
+WEFT_API int weft_fund_destroy(weft_fund *fund);
+
+/* More, out of nothing, for a fund without a parent.  Returns 0; -EINVAL (it has a parent); -EPERM (as create). */
+WEFT_API int weft_fund_add(weft_fund *fund, const weft_budget *more);
+
+/* Move that much, or nothing.  `cap` may be NULL but under `sovereign`; with one, no more than its limits is moved.
+ * Returns 0; -EDQUOT (too little there); -EINVAL (they do not come out of the same first fund); -EPERM (no capability, or without `transfer`). */
+WEFT_API int weft_fund_transfer(weft_fund *from, weft_fund *to, const weft_budget *amount, const weft_cap *cap);
+
+/* What is in it now; more than fits counts as the largest number. */
+WEFT_API void weft_fund_left(weft_fund *fund, weft_budget *left);
+
+/* -- Supervision ------------------------------------------------------------------------------------ */
+
+/* The fibers of this fund that are exhausted: the longest waiting ones into `tasks`, up to `room`.  They are no handles: good for
+ * comparing, and for the two calls below.
+ * Returns how many there are. */
+WEFT_API unsigned weft_fund_exhausted(weft_fund *fund, weft_task **tasks, unsigned room);
+
+/* Wait until there is one.  Call from: a fiber, or a plain thread.  May suspend.
+ * Returns 0; -ETIMEDOUT; -ECANCELED; -EINVAL (in a poll task). */
+WEFT_API int weft_fund_wait_exhausted(weft_fund *fund, weft_deadline until);
+
+/* Give an exhausted fiber of this fund more, out of the fund, and let it go on.  `cap` as in weft_fund_transfer, with `recharge`.
+ * Returns 0; -ENOENT (no such fiber is exhausted); -EDQUOT (the fund has too little: nothing is given); -EPERM. */
+WEFT_API int weft_fund_recharge(weft_fund *fund, weft_task *task, const weft_budget *amount, const weft_cap *cap);
+
+/* Cancel an exhausted fiber of this fund instead.  Returns 0; -ENOENT. */
+WEFT_API int weft_fund_refuse(weft_fund *fund, weft_task *task);
 
 WEFT_EXTERN_C_END
 #endif

@@ -30,6 +30,7 @@
 #define WEFT_FIBER_H
 
 #include <weft/base.h>
+#include <weft/cap.h>
 #include <weft/runtime.h>
 #include <weft/task.h>
 
@@ -47,16 +48,20 @@ typedef struct weft_fiber_spec {
     size_t stack_size; /* rounded up to a power of two; 0 = the runtime's, at most 1 GiB */
     bool migrate; /* it may move to another worker whenever it waits: then its code, and all it calls, must not use
                           thread-locals (errno included: use weft_errno) on both sides of a wait */
-    bool
-        discard; /* when cancelled, it may be ended in the midst of metered code, see <weft/budget.h>; it must own nothing then */
+    bool discard; /* owns nothing: when cancelled, it may be ended in the midst of metered code, see <weft/budget.h> */
+    weft_fund *fund; /* what its budget comes out of; NULL: its spawner's, or the runtime's; without any it has none */
+    const weft_budget *budget; /* NULL: WEFT_BUDGET_CHILD, if it has one */
+    const weft_cap *cap; /* the right to spawn, see <weft/cap.h>; required under `sovereign` */
 } weft_fiber_spec;
 
-#define WEFT_FIBER_SPEC_INIT {sizeof(weft_fiber_spec), 0, 0, 0, 0, false, false}
+#define WEFT_FIBER_SPEC_INIT {sizeof(weft_fiber_spec), 0, 0, 0, 0, false, false, 0, 0, 0}
 
 /* Start a fiber; as weft_spawn in every other way.  Its stack is bound when it first runs: should there be none then, it ends
  * with -ENOMEM without being entered.
  * Returns 0; -EINVAL (no function, no runtime, stack_size above 1 GiB); -E2BIG; -ENOMEM (also: the system has refused a stack, and
- * none has been given back since); -EAGAIN; -ESHUTDOWN. */
+ * none has been given back since); -EAGAIN; -ESHUTDOWN; of a runtime with a profile, or with a fund, budget or capability in the
+ * spec: -EDQUOT (the fund has too little, or the capability's max_tasks are there); -EPERM (see <weft/cap.h>); -EINVAL (a budget or capability, and
+ * nothing that it could come out of; a fund of another runtime); -ECANCELED (the spawner could not pay, waited, and was cancelled). */
 WEFT_API WEFT_MUST_USE int weft_fiber_spawn(weft_runtime *rt, const weft_fiber_spec *spec, weft_task **handle);
 
 /* The short form. */

@@ -58,9 +58,11 @@ typedef struct weft_nursery_config {
     weft_deadline until; /* as weft_nursery_set_deadline; 0 or WEFT_NEVER: none */
     int64_t grace;       /* ns for which the shields of cancelled children hold; 0: as long as they want */
     bool keep_going;     /* a child's failure does not cancel the others; await still returns the first */
+    weft_fund *
+        fund; /* what its children's budgets come out of, and each spawn is paid from (see <weft/budget.h>); NULL: the spawner's */
 } weft_nursery_config;
 
-#define WEFT_NURSERY_CONFIG_INIT {sizeof(weft_nursery_config), 0, 0, 0, false}
+#define WEFT_NURSERY_CONFIG_INIT {sizeof(weft_nursery_config), 0, 0, 0, false, 0}
 
 /* Open a nursery in the caller's memory.  rt NULL: the runtime that is executing the caller.  config may be NULL.  The caller is its owner: a fiber or
  * a plain thread.  A fiber that has been cancelled, and is not shielded, gets one that is CANCELLED.

@@ -11,6 +11,7 @@
 #define WEFT_RUNTIME_H
 
 #include <weft/base.h>
+#include <weft/cap.h>
 #include <weft/task.h>
 
 WEFT_EXTERN_C_BEGIN
@@ -43,13 +44,17 @@ typedef struct weft_config {
     void *wake_arg;
     const char *name;          /* prefix of thread names; copied; NULL = "weft" */
     size_t stack_size; /* of fibers that do not say; rounded up to a power of two; 0 = 64 KiB, at most 1 GiB */
+    weft_profile profile; /* what tasks may do, see <weft/cap.h>; 0 = no limits */
+    weft_caps
+        *caps; /* filled in by weft_runtime_create, weft_run and weft_fiber_run: the first capabilities; may be NULL */
 } weft_config;
 
-#define WEFT_CONFIG_INIT {sizeof(weft_config), WEFT_SCHED_DEFAULT, 0, 0, 0, 0, false, false, 0, 0, 0, 0}
+#define WEFT_CONFIG_INIT                                                                                               \
+    {sizeof(weft_config), WEFT_SCHED_DEFAULT, 0, 0, 0, 0, false, false, 0, 0, 0, 0, WEFT_PROFILE_NONE, 0}
 
 /* Start a runtime.  `config` may be NULL.  If the system refuses some of the threads, the runtime
  * starts with fewer workers, at least one (weft_runtime_workers tells).
- * Returns 0; -EINVAL (unknown scheduler, more than 1,024 workers, stacks above 1 GiB, malformed values, also in
+ * Returns 0; -EINVAL (unknown scheduler or profile, more than 1,024 workers, stacks above 1 GiB, malformed values, also in
  * the environment); -E2BIG (a config from a newer header that sets something this library does not
  * know); -ENOMEM; -EAGAIN (not a single thread could be started).  On failure nothing is left running. */
 WEFT_API WEFT_MUST_USE int weft_runtime_create(const weft_config *config, weft_runtime **out);

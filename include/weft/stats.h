@@ -24,6 +24,8 @@ typedef struct weft_stats {
     uint64_t global_fetches; /* batches taken from the global queue */
     uint64_t ticks;       /* maintenance passes */
     uint64_t jobs_stolen; /* forked jobs taken from another worker */
+    uint64_t exhausted;   /* times a fiber could not pay */
+    uint64_t denied;      /* calls refused for want of a capability, or by the profile; only for worker -1 */
 } weft_stats;
 
 /* Counters of one worker; for worker -1 the sum over all workers, with the tasks that came from outside in `spawned`.

@@ -65,7 +65,8 @@ typedef struct weft_spec {
  * still owned by the runtime: weft_runtime_stop waits for it or cancels it.
  * Call from: anywhere.  What the caller wrote before is visible to the task.
  * Returns 0; -EINVAL (no poll, state too large, no runtime); -E2BIG (spec from a newer header); -ENOMEM;
- * -EAGAIN (from outside, and the global queue is at its capacity: try later); -ESHUTDOWN (stopping). */
+ * -EAGAIN (from outside, and the global queue is at its capacity: try later); -ESHUTDOWN (stopping); -EPERM (the runtime's profile is
+ * core or sovereign: poll tasks have no budget); -ECANCELED (a fiber with a budget that could not pay, see <weft/budget.h>). */
 WEFT_API WEFT_MUST_USE int weft_spawn(weft_runtime *rt, const weft_spec *spec, weft_task **handle);
 
 /* The short form: `weft_go(rt, poll, ptr, &handle)`. */
@@ -166,7 +167,7 @@ WEFT_API weft_reason weft_cancel_reason(void);
 /* The task whose poll is running on this thread, or NULL. */
 WEFT_API weft_task *weft_task_self(void);
 WEFT_API const char *weft_task_name(const weft_task *task);
-/* The state in words: "idle", "scheduled", "running", "complete". */
+/* The state in words: "idle", "scheduled", "running", "complete"; "exhausted" for a fiber that waits for more budget. */
 WEFT_API const char *weft_task_state(const weft_task *task);
 /* Say what the running task waits for, in a dump: a static string, NULL to clear. */
 WEFT_API void weft_task_waits_for(weft_task *self, const char *what);

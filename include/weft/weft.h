@@ -6,6 +6,7 @@
 #include <weft/base.h>
 #include <weft/blocking.h>
 #include <weft/budget.h>
+#include <weft/cap.h>
 #include <weft/chan.h>
 #include <weft/fiber.h>
 #include <weft/fork.h>

@@ -20,7 +20,6 @@ const char *weft_strerror(int code) {
     case EBUSY: return "in use: another waiter is registered, or tasks are still running";
     case EOVERFLOW: return "nested too deep, or more than can be counted";
     case ERANGE: return "fewer than none";
-    case EPERM: return "not locked by the caller";
     case ENOSYS: return "not supported by this system";
     case EBADF: return "not an open file descriptor";
     case EIO: return "input or output failed";
@@ -29,6 +28,28 @@ const char *weft_strerror(int code) {
     case EPIPE: return "closed: the other end, or the nursery";
     case ELOOP: return "started again too often";
     case EACCES: return "only the owner may do this";
+    case EPERM: return "not permitted: not locked by the caller, the profile forbids it, or a capability is missing";
+    case EDQUOT: return "the fund or the capability has too little left";
+    case ENOENT: return "there is none";
+    case ESRCH: return "no such process";
+    case EEXIST: return "exists already";
+    case ENAMETOOLONG: return "the name is too long";
+    case EMFILE: return "this process has too many open files";
+    case ENFILE: return "the system has too many open files";
+    case EADDRINUSE: return "the address is in use";
+    case EADDRNOTAVAIL: return "this machine does not have that address";
+    case EAFNOSUPPORT: return "the system does not support this kind of address";
+    case ECONNREFUSED: return "nobody listens at that address";
+    case ECONNRESET: return "the other side has ended the connection";
+    case ENOTCONN: return "not connected";
+    case EHOSTUNREACH:
+    case ENETUNREACH: return "there is no way to that address";
+    case EMSGSIZE: return "larger than is allowed";
+    case ENOBUFS: return "no room left for it";
+    case EBADMSG: return "malformed";
+    case EPROTO: return "the other side does not follow the protocol";
+    case ETIME: return "it took too long";
+    case EINTR: return "interrupted";
     default: return "unknown error";
     }
 }

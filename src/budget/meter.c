@@ -1,7 +1,7 @@
 /* meter.c - the hook in metered code, and what is due when a slice is used up (fiber/meter.h has the rules). */
 #include "fiber/meter.h"
 
-#include <weft/budget.h>
+#include "budget/fund.h"
 
 /* gcc and clang insert a call of this at every basic block: -fsanitize-coverage=trace-pc.  Anywhere: before main, on any thread. */
 WEFT_API void __sanitizer_cov_trace_pc(void);
@@ -19,26 +19,65 @@ static bool is_on_its_stack(const struct wefti_fiber *self) {
     return here - base < self->stack->size;
 }
 
-/* A new slice; the first ops of it are those owed. */
+/* A new slice; the first ops of it are those owed, which an account must be able to pay. */
 static void refill(struct wefti_worker *w, struct wefti_fiber *self) {
+    struct wefti_account *account = self->account;
     uint32_t owed = (uint32_t)-self->ops_left, slice = w->rt->yield_ops > owed ? w->rt->yield_ops : owed;
+    if (account && !account->unpaid) {
+        slice = account->left.ops < slice ? account->left.ops : slice;
+        account->left.ops -= slice;
+    }
     self->ops_left = (int32_t)(slice - owed);
     self->ops_end += slice;
 }
 
-void wefti_meter_due(struct wefti_fiber *self) {
+/* See that what is owed can be paid.  Who was cancelled meanwhile need not pay: there is no call that could say so. */
+static void see_to_payment(struct wefti_fiber *self) {
+    struct wefti_account *account = self->account;
+    while (account && !account->unpaid && account->left.ops < (uint32_t)-self->ops_left) {
+        weft_budget cost = {(uint32_t)-self->ops_left, 0, 0, 0, 0};
+        if (wefti_exhausted(self, &cost))
+            account->unpaid = true;
+    }
+}
+
+/* Now, in the midst of its code? */
+static bool may_yield(struct wefti_worker *w, const struct wefti_fiber *self) {
+    return !self->preempt_off && self->stack && is_on_its_stack(self) && !wefti_deque_length(&w->jobs);
+}
+
+void wefti_meter_yield(struct wefti_fiber *self) {
+    struct wefti_worker *w = wefti_worker_here();
+    if (may_yield(w, self))
+        wefti_fiber_yield(w, self);
+}
+
+void wefti_meter_next(struct wefti_fiber *self) {
+    refill(wefti_worker_here(), self);
+    wefti_meter_yield(self);
+}
+
+static inline void due(struct wefti_fiber *self, bool discard) {
     struct wefti_worker *w = wefti_worker_here();
     if (self->ops_left < WEFTI_OWED_MAX)
         self->ops_left = WEFTI_OWED_MAX;
-    if (self->preempt_off || !self->stack || !is_on_its_stack(self) || wefti_deque_length(&w->jobs))
+    if (!may_yield(w, self))
         return;
-    if (self->discard && wefti_fiber_must_end(self))
-        wefti_fiber_discard(self);
     int saved = *w->errno_at; /* the caller's code does not know that it made a call */
+    uint16_t home = self->task.home;
+    if (self->migrate && !w->rt->sim)
+        self->task.home = (uint16_t)(w->index + 1); /* nor that it may come to another worker, if it waits now */
+    see_to_payment(self);
+    self->task.home = home;
+    if (discard && self->discard && wefti_fiber_must_end(self))
+        wefti_fiber_discard(self);
     refill(w, self);
     wefti_fiber_preempt(w, self);
     *wefti_worker_here()->errno_at = saved;
 }
+
+void wefti_meter_due(struct wefti_fiber *self) { due(self, true); }
+void wefti_meter_due_in_call(struct wefti_fiber *self) { due(self, false); }
 
 uint64_t weft_ops_used(void) {
     struct wefti_fiber *self = wefti_fiber_self();

@@ -109,8 +109,11 @@ static int look_locking(struct weft_subscriber *subscriber, void *value, uint64_
 }
 
 int weft_subscriber_recv(weft_subscriber *subscriber, void *value, uint64_t *missed, weft_deadline until) {
+    int error = wefti_charge_channel_call();
+    if (error)
+        return error;
     for (;;) {
-        int error = look_locking(subscriber, value, missed);
+        error = look_locking(subscriber, value, missed);
         if (error != -EAGAIN)
             return error;
         error = wefti_bell_wait(&subscriber->broadcast->bell, until, "a broadcast");

@@ -21,6 +21,7 @@
 
 #include "fiber/wait.h"
 #include "queue/bias.h"
+#include "task/account.h"
 
 #define WEFTI_CHAN_UNBOUNDED UINT32_MAX
 #define WEFTI_CHAN_WAKES 16 /* how many are served in one turn under the lock */

@@ -63,13 +63,19 @@ static int recv_waiting(struct wefti_chan *ch, void *value, weft_deadline until)
 
 int weft_chan_send(weft_chan *handle, const void *value, weft_deadline until) {
     struct wefti_chan *ch = wefti_chan_of(handle);
-    int error = wefti_chan_send_locking(ch, value);
+    int error = wefti_charge_channel_call();
+    if (WEFTI_UNLIKELY(error != 0))
+        return error;
+    error = wefti_chan_send_locking(ch, value);
     return error == -EAGAIN ? send_waiting(ch, value, until) : error;
 }
 
 int weft_chan_recv(weft_chan *handle, void *value, weft_deadline until) {
     struct wefti_chan *ch = wefti_chan_of(handle);
-    int error = wefti_chan_recv_locking(ch, value);
+    int error = wefti_charge_channel_call();
+    if (WEFTI_UNLIKELY(error != 0))
+        return error;
+    error = wefti_chan_recv_locking(ch, value);
     return error == -EAGAIN ? recv_waiting(ch, value, until) : error;
 }
 
@@ -113,7 +119,7 @@ static int send_some(struct wefti_chan *ch, const char *values, size_t count, si
 int weft_chan_send_many(weft_chan *handle, const void *values, size_t count, weft_deadline until) {
     struct wefti_chan *ch = wefti_chan_of(handle);
     size_t sent = 0;
-    int error = count > INT32_MAX ? -EINVAL : 0;
+    int error = count > INT32_MAX ? -EINVAL : wefti_charge_channel_call();
     while (!error && sent < count) {
         error = send_some(ch, values, count, &sent);
         if (error == -EAGAIN && !(error = send_waiting(ch, (const char *)values + sent * ch->size, until)))
@@ -151,10 +157,13 @@ int weft_chan_recv_many(weft_chan *handle, void *values, size_t count, weft_dead
     struct wefti_chan *ch = wefti_chan_of(handle);
     if (count == 0 || count > INT32_MAX)
         return count ? -EINVAL : 0;
+    int error = wefti_charge_channel_call();
+    if (error)
+        return error;
     int got = recv_some(ch, values, count);
     if (got != -EAGAIN)
         return got;
-    int error = recv_waiting(ch, values, until);
+    error = recv_waiting(ch, values, until);
     if (error)
         return error;
     if (count > 1) { /* more may have come while we were on our way */

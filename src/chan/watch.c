@@ -73,8 +73,11 @@ static int look_locking(struct weft_watch *watch, uint64_t *version, void *value
 }
 
 int weft_watch_wait(weft_watch *watch, uint64_t *version, void *value, weft_deadline until) {
+    int error = wefti_charge_channel_call();
+    if (error)
+        return error;
     for (;;) {
-        int error = look_locking(watch, version, value);
+        error = look_locking(watch, version, value);
         if (error != -EAGAIN)
             return error;
         error = wefti_bell_wait(&watch->bell, until, "a watch");

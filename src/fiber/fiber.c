@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fiber/switch.h"
+#include "fiber/meter.h"
+#include "task/account.h"
 
 #define SLICE INT64_C(1000000) /* ns that weft_checkpoint gives a fiber */
 #define LOOKS_A_SLICE 8        /* how often it looks at the clock in that time */
@@ -16,6 +17,8 @@
 /* The drop function of every fiber that needs one. */
 static void drop_fiber(void *state) {
     struct wefti_fiber *fiber = (struct wefti_fiber *)(void *)((char *)state - WEFTI_STATE_LARGE);
+    if (fiber->account)
+        wefti_account_close(fiber);
     if (fiber->owner)
         fiber->owner->ended(fiber);
 }
@@ -46,10 +49,8 @@ static void first_fiber(struct weft_runtime *rt) {
     store_relaxed(&rt->has_fibers, true); /* a hint */
 }
 
-int wefti_fiber_make(struct weft_runtime *rt, const weft_fiber_spec *spec, struct wefti_owner *owner,
-                     struct wefti_room *room) {
-    if (!spec->fn)
-        return -EINVAL;
+static int make(struct weft_runtime *rt, const weft_fiber_spec *spec, struct wefti_owner *owner,
+                struct wefti_room *room, struct wefti_account *account) {
     int error = wefti_spawn_room(rt, sizeof(struct wefti_fiber) - WEFTI_STATE_LARGE, room);
     if (error)
         return error;
@@ -79,9 +80,14 @@ int wefti_fiber_make(struct weft_runtime *rt, const weft_fiber_spec *spec, struc
     fiber->has_value = false;
     fiber->preempt_off = 0;
     fiber->discard = spec->discard;
-    fiber->ops_left = (int32_t)rt->yield_ops;
-    fiber->ops_end = rt->yield_ops;
-    fiber->account = NULL;
+    uint32_t slice = rt->yield_ops;
+    if (account && account->left.ops < slice)
+        slice = account->left.ops;
+    fiber->ops_left = (int32_t)slice;
+    fiber->ops_end = slice;
+    fiber->account = account;
+    if (account)
+        account->left.ops -= slice;
     fiber->locals = NULL;
     fiber->lock = (struct wefti_lock){0};
     fiber->owned = NULL;
@@ -89,6 +95,34 @@ int wefti_fiber_make(struct weft_runtime *rt, const weft_fiber_spec *spec, struc
     store_relaxed(&fiber->grace, WEFT_NEVER);
     fiber->owned_in_frames = 0;
     return 0;
+}
+
+int wefti_fiber_make(struct weft_runtime *rt, const weft_fiber_spec *spec, struct wefti_owner *owner,
+                     struct wefti_room *room) {
+    struct weft_runtime *to = rt ? rt : weft_runtime_current();
+    if (!spec->fn || !to)
+        return -EINVAL;
+    if (WEFTI_LIKELY(!spec->fund && !spec->budget && !spec->cap &&
+                     !load_relaxed(&to->limited))) /* set before there is anybody to ask about */
+        return make(rt, spec, owner, room, NULL);
+    struct wefti_account *account;
+    int error = wefti_account_open(to, spec, &account);
+    if (error)
+        return error;
+    error = make(to, spec, owner, room, account);
+    if (error)
+        wefti_account_return(to, spec, account);
+    return error;
+}
+
+void wefti_fiber_unmake(const struct wefti_room *room, const weft_fiber_spec *spec) {
+    struct wefti_fiber *fiber = wefti_fiber_of(room->task);
+    struct wefti_account *account = fiber->account;
+    if (account)
+        account->left.ops += (uint32_t)fiber->ops_left; /* the slice that it got when it was made */
+    if (load_relaxed(&room->rt->limited)) /* as when it was made */
+        wefti_account_return(room->rt, spec, account);
+    wefti_slab_give(&room->rt->slab, room->w ? &room->w->cache : NULL, room->task);
 }
 
 int wefti_fiber_known(const weft_fiber_spec **spec, weft_fiber_spec *known) {
@@ -223,6 +257,10 @@ int weft_checkpoint(void) {
     if (!wefti_task_is_fiber(task))
         return -EINVAL;
     struct wefti_fiber *self = wefti_fiber_of(task);
+    if (WEFTI_UNLIKELY(self->account != NULL) && --self->ops_left < 0) {
+        wefti_meter_due_in_call(self);
+        return wefti_fiber_must_end(self) ? -ECANCELED : 0;
+    }
     if (WEFTI_UNLIKELY(w->rt->sim)) { /* nothing may hang on how long it took: now and then */
         if (wefti_random_below(&w->random, SIM_CHECKPOINT) == 0 && !self->preempt_off)
             wefti_fiber_yield(w, self);

@@ -22,6 +22,12 @@
 
 /* By the running fiber, whose ops_left is below 0.  budget/meter.c. */
 void wefti_meter_due(struct wefti_fiber *self);
+/* The same in a call of weft, which can say that the fiber is cancelled: it is not discarded. */
+void wefti_meter_due_in_call(struct wefti_fiber *self);
+/* The same in a call that has paid: a new slice. */
+void wefti_meter_next(struct wefti_fiber *self);
+/* Let others run, if it may be here. */
+void wefti_meter_yield(struct wefti_fiber *self);
 
 /* All ops of a fiber so far. */
 static inline uint64_t wefti_meter_used(const struct wefti_fiber *fiber) {

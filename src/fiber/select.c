@@ -2,6 +2,7 @@
 #include "fiber/select.h"
 
 #include "base/random.h"
+#include "task/account.h"
 
 #define FEW 8u            /* cases whose records are small on any stack */
 #define PATIENCE 16u      /* collisions before another thread is let go first */
@@ -157,6 +158,9 @@ static __attribute__((noinline)) int select_many(struct select *s, weft_deadline
 int weft_select(weft_case *cases, size_t count, weft_deadline until) {
     if (count > WEFT_SELECT_MAX)
         return -EINVAL;
+    int error = wefti_charge_channel_call();
+    if (WEFTI_UNLIKELY(error != 0))
+        return error;
     struct select s;
     s.cases = cases;
     s.count = (unsigned)count;

@@ -5,7 +5,7 @@
 #include <weft/fiber.h>
 #include <weft/fork.h>
 
-#include "sched/sched.h"
+#include "sched/spawn.h"
 
 #include <string.h>
 
@@ -95,7 +95,7 @@ static int run_on(weft_runtime *rt, void (*run)(void *), struct part *part) {
     spec.state = &root;
     spec.name = "parallel loop";
     weft_task *task;
-    int error = weft_spawn(rt, &spec, &task);
+    int error = wefti_spawn_freely(rt, &spec, &task);
     if (error)
         return error;
     weft_result result;

@@ -391,7 +391,7 @@ static ssize_t try_call(struct weft_io *io, int direction, wefti_desc_fn *call, 
 
 ssize_t wefti_desc_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full, int64_t until) {
     ssize_t result = begin_call();
-    if (result)
+    if (result || (result = wefti_charge_syscall_call()))
         return result;
     wefti_lock_take(&io->lock);
     if (io->closed) {

@@ -25,6 +25,7 @@
 #include <weft/io.h>
 
 #include "fiber/wait.h"
+#include "task/account.h"
 
 enum { WEFTI_IN = 0, WEFTI_OUT = 1 }; /* directions */
 

@@ -1,6 +1,8 @@
 /* nursery.c - opening, starting children, their end, awaiting (nursery.h has the protocol). */
 #include "nursery/nursery.h"
 
+#include "budget/profile.h"
+
 /* -- Children ------------------------------------------------------------------------------------------------ */
 
 static void link_child(struct wefti_nursery *n, struct wefti_fiber *fiber) {
@@ -17,8 +19,6 @@ static void unlink_child(struct wefti_nursery *n, struct wefti_fiber *fiber) {
         n->cursor = fiber->next;
     *(fiber->prev ? &fiber->prev->next : &n->first) = fiber->next;
     *(fiber->next ? &fiber->next->prev : &n->last) = fiber->prev;
-    if (WEFTI_UNLIKELY(n->limits != NULL))
-        n->limits->release(n, fiber);
 }
 
 /* Nothing is left of one that takes no more. */
@@ -69,6 +69,12 @@ static void ended(struct wefti_fiber *fiber) {
 
 static int spawn(struct wefti_nursery *n, const weft_fiber_spec *spec, weft_task **handle) {
     struct wefti_room room;
+    weft_fiber_spec funded;
+    if (WEFTI_UNLIKELY(n->fund && !spec->fund)) {
+        funded = *spec;
+        funded.fund = n->fund;
+        spec = &funded;
+    }
     int error = wefti_fiber_make(n->rt, spec, &n->owner, &room);
     if (WEFTI_UNLIKELY(error))
         return error;
@@ -76,8 +82,6 @@ static int spawn(struct wefti_nursery *n, const weft_fiber_spec *spec, weft_task
     wefti_lock_take(&n->lock);
     if (WEFTI_UNLIKELY(n->state != WEFT_NURSERY_OPEN))
         error = n->state == WEFT_NURSERY_CLOSING || n->state == WEFT_NURSERY_CLOSED ? -EPIPE : -ECANCELED;
-    else if (WEFTI_UNLIKELY(n->limits != NULL))
-        error = n->limits->admit(n, spec, fiber);
     if (WEFTI_LIKELY(!error)) {
         wefti_word_spawn(&room.task->word,
                          handle != NULL); /* first: a canceller that finds it in the list takes a reference */
@@ -85,7 +89,7 @@ static int spawn(struct wefti_nursery *n, const weft_fiber_spec *spec, weft_task
     }
     wefti_lock_give(&n->lock);
     if (WEFTI_UNLIKELY(error)) {
-        wefti_slab_give(&room.rt->slab, room.w ? &room.w->cache : NULL, room.task);
+        wefti_fiber_unmake(&room, spec);
         return error;
     }
     if (WEFTI_LIKELY(room.w && !room.w->parking))
@@ -166,6 +170,9 @@ static int open(struct wefti_nursery *n, struct weft_runtime *rt, const weft_nur
     }
     if (!rt && !(rt = w ? w->rt : NULL))
         return -EINVAL;
+    int error = wefti_admit_nursery(rt);
+    if (error)
+        return error;
     enum wefti_nursery_kind kind = !self ? WEFTI_BY_THREAD : wefti_task_is_fiber(self) ? WEFTI_BY_FIBER : WEFTI_BY_POLL;
     if ((kind == WEFTI_BY_POLL && !heap) || (w && !self))
         return -EINVAL;
@@ -175,6 +182,7 @@ static int open(struct wefti_nursery *n, struct weft_runtime *rt, const weft_nur
         .made_by = self,
         .name = config.name ? config.name : "nursery",
         .grace = config.grace,
+        .fund = config.fund,
         .kind = (uint8_t)kind,
         .heap = heap,
         .bound = true,
@@ -182,7 +190,7 @@ static int open(struct wefti_nursery *n, struct weft_runtime *rt, const weft_nur
     };
     if (kind == WEFTI_BY_FIBER)
         bind(n, wefti_fiber_of(self));
-    int error = config.until ? weft_nursery_set_deadline((weft_nursery *)(void *)n, config.until) : 0;
+    error = config.until ? weft_nursery_set_deadline((weft_nursery *)(void *)n, config.until) : 0;
     if (error)
         unbind(n);
     return error;

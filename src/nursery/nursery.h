@@ -35,14 +35,6 @@
 struct wefti_nursery;
 struct wefti_nursery_timer;
 
-/* What a nursery may limit.  Under its lock: must not wait. */
-struct wefti_limits {
-    /* May it take this one, which is not yet in its list?  0, or the error that spawn returns. */
-    int (*admit)(struct wefti_nursery *n, const weft_fiber_spec *spec, struct wefti_fiber *fiber);
-    /* An admitted one has ended, or could not be started after all. */
-    void (*release)(struct wefti_nursery *n, struct wefti_fiber *fiber);
-};
-
 enum wefti_nursery_kind {
     WEFTI_BY_THREAD,
     WEFTI_BY_FIBER,
@@ -58,6 +50,7 @@ struct wefti_nursery {
     struct weft_task *made_by; /* NULL: a thread */
     const char *name;
     int64_t grace;
+    struct weft_fund *fund; /* what its children's budgets come out of; NULL: the spawner's */
     struct wefti_nursery_timer *timer; /* NULL: no deadline was ever set */
     int *status;                       /* of the block */
     uint8_t kind;
@@ -77,9 +70,6 @@ struct wefti_nursery {
 
     wefti_waker (*told)(struct wefti_nursery *n,
                         struct wefti_fiber *fiber); /* a child has ended; who else is to be woken.  NULL: nobody */
-
-    const struct wefti_limits *limits; /* NULL: none */
-    void *limits_data;
 };
 _Static_assert(sizeof(struct wefti_nursery) <= sizeof(weft_nursery), "room enough");
 _Static_assert(_Alignof(struct wefti_nursery) <= _Alignof(weft_nursery), "aligned enough");

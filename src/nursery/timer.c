@@ -64,7 +64,7 @@ static int start(struct wefti_nursery *n, int64_t until) {
     spec.state_size = sizeof timer;
     spec.name = "deadline";
     weft_task *task;
-    int error = weft_spawn(n->rt, &spec, &task);
+    int error = wefti_spawn_freely(n->rt, &spec, &task);
     if (!error) {
         n->timer = wefti_task_state(task);
         n->timer->task = task; /* the owner's: the poll has no use for it */

@@ -19,6 +19,7 @@ static void add_worker(const struct wefti_counters *from, weft_stats *to) {
     ADD(global_fetches);
     ADD(ticks);
     ADD(jobs_stolen);
+    ADD(exhausted);
 #undef ADD
 }
 
@@ -30,8 +31,10 @@ int weft_stats_read(const weft_runtime *rt, int worker, weft_stats *out) {
     for (uint32_t i = 0; i < rt->workers; i++)
         if (worker < 0 || (uint32_t)worker == i)
             add_worker(&rt->worker[i].counters, &stats);
-    if (worker < 0)
+    if (worker < 0) {
         stats.spawned += load_relaxed(&rt->inject.admitted);
+        stats.denied = load_relaxed(&rt->denied);
+    }
     stats.size = out->size < sizeof stats ? out->size : sizeof stats; /* what is filled */
     memcpy(out, &stats, stats.size);
     return 0;

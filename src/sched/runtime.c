@@ -89,6 +89,7 @@ static void release(struct weft_runtime *rt, size_t allocated) {
     wefti_slab_fini(&rt->slab);
     wefti_stack_pool_fini(&rt->stacks);
     wefti_sim_fini(rt);
+    wefti_profile_fini(rt);
     if (rt->seen)
         wefti_free(rt->seen, allocated * sizeof *rt->seen);
     for (uint32_t i = 0; rt->worker && i < allocated; i++) {
@@ -150,7 +151,6 @@ static int create(weft_config config, weft_runtime **out) {
         wefti_free(rt, sizeof *rt);
         return -EINVAL;
     }
-    rt->yield_ops = WEFTI_YIELD_OPS;
     rt->global_capacity = config.global_capacity ? config.global_capacity : 65536;
     rt->park_timeout = config.park_timeout_ns == 0  ? WEFTI_PARK_TIMEOUT
                        : config.park_timeout_ns < 0 ? INT64_MAX
@@ -172,6 +172,8 @@ static int create(weft_config config, weft_runtime **out) {
         goto fail;
     }
     if (rt->sched->one_thread && (error = wefti_sim_init(rt)))
+        goto fail;
+    if ((error = wefti_profile_init(rt, &config)))
         goto fail;
     rt->allocated = allocated;
     for (uint32_t i = 0; i < rt->workers; i++)
@@ -239,7 +241,9 @@ int wefti_run_first(const weft_config *given, int (*spawn)(weft_runtime *rt, voi
     config.driven = false;
     if (error || (error = create(config, &rt)))
         return error;
+    rt->trusted = true; /* there is no other task yet */
     error = spawn(rt, arg, &task);
+    rt->trusted = false;
     if (!error) {
         error = weft_join(task, &ended, WEFT_NEVER);
         weft_task_drop(task);

@@ -49,7 +49,7 @@ enum wefti_submit {
 /* Counters of one worker, written by it alone: load_own + store_relaxed, see wefti_count. */
 struct wefti_counters {
     _Atomic uint64_t polls, spawned, completed, cancelled, lifo_hits, steals, stolen, searches, parks, wakes, overflows,
-        global_fetches, ticks, jobs_stolen;
+        global_fetches, ticks, jobs_stolen, exhausted;
 };
 
 static inline void wefti_count(_Atomic uint64_t *counter, uint64_t more) {
@@ -203,6 +203,12 @@ struct weft_runtime {
     uint32_t stack_log2; /* of fibers that do not say */
     uint32_t yield_ops; /* metered ops after which a fiber lets others run */
     _Atomic bool has_fibers;
+    _Atomic bool limited; /* spawns are asked about: there is a profile, or a fiber with a budget */
+    bool trusted; /* ... but for the first task of weft_run */
+    weft_profile profile;
+    struct weft_fund *fund; /* budget/profile.h */
+    struct wefti_caps *caps; /* budget/cap.h */
+    _Atomic uint64_t denied;
     struct wefti_sim *sim;
     _Atomic(struct wefti_annex *) annex; /* NULL, or set once */
     _Atomic(const char *) reasons[WEFTI_REASONS]; /* what tasks wait for; [0] is unused */
@@ -329,6 +335,15 @@ void wefti_drive_end(struct weft_runtime *rt);
 /* A runtime for one first task, which `spawn` starts; as weft_run. */
 int wefti_run_first(const weft_config *given, int (*spawn)(weft_runtime *rt, void *arg, weft_task **task), void *arg,
                     weft_result *result);
+
+/* -- budget/profile.c ---------------------------------------------------------------------------------- */
+/* 0; -EINVAL; -ENOMEM: call fini all the same. */
+int wefti_profile_init(struct weft_runtime *rt, const weft_config *config);
+void wefti_profile_fini(struct weft_runtime *rt);
+/* A poll task is to be spawned: may it, and has the calling fiber paid for it?  May suspend, as wefti_pay.  If it then comes to nothing,
+ * refund.  0; -EPERM; -ECANCELED. */
+int wefti_admit_poll(struct weft_runtime *rt);
+void wefti_admit_refund(struct weft_runtime *rt);
 
 /* -- timers.c ---------------------------------------------------------------------------------------- */
 /* A task that is to be woken at a time; lives on the waiting stack or in its state. */

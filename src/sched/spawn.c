@@ -1,6 +1,8 @@
 /* spawn.c - making tasks. */
 #include "sched/spawn.h"
 
+#include "task/account.h"
+
 #include <string.h>
 
 /* Always inlined, so that weft_go, where most of this is constant, costs what it needs and no more. */
@@ -46,6 +48,8 @@ static __attribute__((noinline)) int start_outside(struct weft_runtime *rt, stru
         /* Nobody has it but, perhaps, a walk over the slabs with a reference: end it as a task ends. */
         if (handle)
             *handle = before;
+        if (wefti_task_is_fiber(task) && wefti_fiber_of(task)->account)
+            wefti_account_undo(wefti_fiber_of(task));
         wefti_word_to_running(&task->word);
         wefti_word_ref(&task->word); /* ours, until the next line but one */
         wefti_word_to_complete(&task->word);
@@ -101,7 +105,7 @@ int wefti_spawn_submit_born(const struct wefti_room *room, weft_task **handle) {
     return submit_born(room->rt, room->w, room->task, handle);
 }
 
-INLINE int start(struct weft_runtime *rt, struct wefti_worker *w, const weft_spec *spec, weft_task **handle) {
+INLINE int start_freely(struct weft_runtime *rt, struct wefti_worker *w, const weft_spec *spec, weft_task **handle) {
     struct wefti_room room;
     if (!spec->poll || spec->state_size > WEFT_STATE_MAX)
         return -EINVAL;
@@ -110,6 +114,27 @@ INLINE int start(struct weft_runtime *rt, struct wefti_worker *w, const weft_spe
         return error;
     fill(room.task, spec);
     return submit_new(room.rt, room.w, room.task, handle);
+}
+
+int wefti_spawn_freely(struct weft_runtime *rt, const weft_spec *spec, weft_task **handle) {
+    return start_freely(rt, wefti_worker_self(), spec, handle);
+}
+
+static __attribute__((noinline)) int start_limited(struct weft_runtime *rt, const weft_spec *spec, weft_task **handle) {
+    int error = wefti_admit_poll(rt);
+    if (error)
+        return error;
+    error = start_freely(rt, wefti_worker_here(), spec, handle); /* we may be on another worker by now */
+    if (error)
+        wefti_admit_refund(rt);
+    return error;
+}
+
+INLINE int start(struct weft_runtime *rt, struct wefti_worker *w, const weft_spec *spec, weft_task **handle) {
+    struct weft_runtime *to = rt || !w ? rt : w->rt;
+    if (WEFTI_UNLIKELY(to && load_relaxed(&to->limited))) /* set before there is anybody to ask about */
+        return start_limited(to, spec, handle);
+    return start_freely(rt, w, spec, handle);
 }
 
 int weft_spawn(weft_runtime *rt, const weft_spec *spec, weft_task **handle) {

@@ -21,6 +21,9 @@ int wefti_spawn_submit(const struct wefti_room *room, weft_task **handle);
  * and then this.  A reference of one's own keeps it from being gone on failure. */
 int wefti_spawn_submit_born(const struct wefti_room *room, weft_task **handle);
 
+/* weft_spawn for the library's own tasks: no profile forbids them, and nobody pays. */
+int wefti_spawn_freely(struct weft_runtime *rt, const weft_spec *spec, weft_task **handle);
+
 /* A struct from a caller, whose first field is its size, as this library knows it.  One from an older header is shorter, one from a
  * newer header may be longer as long as what we do not know is zero.  Returns 0; -EINVAL; -E2BIG. */
 int wefti_known_struct(const void *given, size_t least, void *known, size_t size);

@@ -185,6 +185,9 @@ const char *weft_task_name(const weft_task *task) {
 const char *weft_task_state(const weft_task *task) {
     CHECK_ALIVE(task);
     static const char *const names[] = {"free", "idle", "scheduled", "running", "complete"};
+    if (wefti_task_is_fiber(task) &&
+        load_relaxed(&((struct wefti_fiber *)(uintptr_t)task)->waits) == wefti_waits_budget)
+        return "exhausted"; /* a look */
     return names[wefti_word_life(load_relaxed((wefti_word *)(uintptr_t)&task->word))]; /* a look */
 }
 

@@ -53,6 +53,9 @@ struct wefti_fiber {
     struct wefti_account *account; /* NULL: nothing it does is charged */
 };
 
+/* What an exhausted fiber waits for. */
+extern const char wefti_waits_budget[];
+
 _Static_assert(sizeof(struct wefti_fiber) == 192, "three cache lines");
 
 static inline struct wefti_fiber *wefti_fiber_of(struct weft_task *task) {

@@ -1,0 +1,52 @@
+/* alloc.c - memory that is charged to a fiber, and given back when it is freed. */
+#include "budget/fund.h"
+
+/* Before each piece. */
+struct header {
+    struct weft_fund *fund; /* on whose account; NULL: nobody's */
+    size_t size;            /* as asked for */
+};
+_Static_assert(sizeof(struct header) == 16, "keeps the alignment of any type");
+
+int weft_alloc(size_t size, void **memory) {
+    struct wefti_fiber *self = wefti_fiber_self();
+    struct weft_fund *fund = NULL;
+    weft_budget cost = {1, size, 0, 0, 0};
+    if (size > SIZE_MAX / 2)
+        return -ENOMEM;
+    if (self && self->account) {
+        int error = wefti_pay(self, &cost);
+        if (error)
+            return error;
+        fund = self->account->unpaid ? NULL : self->account->fund;
+    }
+    struct header *header = wefti_alloc(sizeof *header + size);
+    if (!header) {
+        if (fund)
+            wefti_pay_back(self, &cost);
+        return -ENOMEM;
+    }
+    *header = (struct header){fund, size};
+    if (fund)
+        add_relaxed(&fund->allocated, size + 1); /* the fiber keeps its fund alive; + 1: also none is a piece */
+    *memory = header + 1;
+    return 0;
+}
+
+void weft_free(void *memory) {
+    if (!memory)
+        return;
+    struct header *header = (struct header *)memory - 1;
+    struct weft_fund *fund = header->fund;
+    size_t size = header->size;
+    wefti_free(header, sizeof *header + size);
+    if (!fund)
+        return;
+    struct wefti_fiber *self = wefti_fiber_self();
+    weft_budget back = {0, size, 0, 0, 0};
+    if (self && self->account && self->account->fund == fund && !self->account->unpaid)
+        weft_budget_add(&self->account->left, &back);
+    else
+        wefti_fund_give(fund, &back, 0);
+    sub_release(&fund->allocated, size + 1); /* pairs with weft_fund_destroy: we are done with it */
+}

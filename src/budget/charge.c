@@ -1,0 +1,219 @@
+/* charge.c - paying, being exhausted, and being recharged.
+ *
+ * A fiber that cannot pay waits in its fund's list (fiber/wait.h has the protocol).  Who recharges it writes to its account under
+ * the fund's lock, while it is still in the list: the fiber itself touches its account again only when it was SERVED, or has
+ * taken itself out of the list under the same lock.
+ */
+#include "budget/fund.h"
+
+#include "budget/cap.h"
+#include "fiber/meter.h"
+
+const weft_budget wefti_cost_spawn = {1, 0, 1, 0, 0}, wefti_cost_channel = {1, 0, 0, 1, 0},
+                  wefti_cost_syscall = {1, 0, 0, 0, 1};
+const char wefti_waits_budget[] = "budget";
+static const weft_budget child = WEFT_BUDGET_CHILD;
+
+/* -- Exhausted --------------------------------------------------------------------------------------------- */
+
+/* Everybody who waits for somebody exhausted. */
+static void tell_supervisors(struct weft_fund *fund) {
+    for (;;) {
+        wefti_lock_take(&fund->lock);
+        struct wefti_waiter *waiter = wefti_waiters_take(&fund->supervisors);
+        wefti_waker waker = waiter ? wefti_waiter_serve(waiter) : 0;
+        wefti_lock_give(&fund->lock);
+        if (!waiter)
+            return;
+        wefti_waiter_wake(waker); /* E3: wake */
+    }
+}
+
+static int wait_for_recharge(struct wefti_fiber *self) {
+    struct weft_fund *fund = self->account->fund;
+    struct wefti_waiter waiter;
+    wefti_waiter_init(&waiter);
+    waiter.slot = self;
+    waiter.result = 0;
+    wefti_lock_take(&fund->lock);
+    wefti_waiters_append(&fund->exhausted, &waiter);
+    wefti_lock_give(&fund->lock);
+    tell_supervisors(fund);
+    int why = wefti_waiter_wait(&waiter, WEFT_NEVER, wefti_waits_budget);
+    if (why) {
+        wefti_lock_take(&fund->lock);
+        bool waits = wefti_waiters_remove(&fund->exhausted, &waiter);
+        wefti_lock_give(&fund->lock);
+        if (waits)
+            return why;
+    }
+    return (int)waiter.result;
+}
+
+/* `service`: as much as a child is born with, or as the thing costs; out of the fund, or out of nothing. */
+static void recharge_self(struct wefti_fiber *self, const weft_budget *cost) {
+    struct wefti_account *account = self->account;
+    weft_budget more = wefti_budget_most(&child, cost);
+    more = wefti_budget_fitting(&account->left, &more);
+    wefti_lock_take(&account->fund->lock);
+    if (!wefti_amount_take(&account->fund->left, &more)) {
+        wefti_fund_make(account->fund, &more);
+        wefti_amount_take(&account->fund->left, &more);
+    }
+    wefti_lock_give(&account->fund->lock);
+    weft_budget_add(&account->left, &more);
+}
+
+int wefti_exhausted(struct wefti_fiber *self, const weft_budget *cost) {
+    struct wefti_worker *w = wefti_worker_here();
+    wefti_count(&w->counters.exhausted, 1);
+    if (w->rt->profile != WEFT_PROFILE_SERVICE)
+        return wait_for_recharge(self);
+    recharge_self(self, cost);
+    return 0;
+}
+
+/* -- Paying ------------------------------------------------------------------------------------------------ */
+
+static bool take(struct wefti_fiber *self, const weft_budget *cost) {
+    struct wefti_account *account = self->account;
+    weft_budget other = *cost;
+    other.ops = 0;
+    if ((int64_t)account->left.ops + self->ops_left < cost->ops || !weft_budget_take(&account->left, &other))
+        return false;
+    self->ops_left -= (int32_t)cost->ops;
+    return true;
+}
+
+int wefti_pay(struct wefti_fiber *self, const weft_budget *cost) {
+    bool waited = false;
+    while (!self->account->unpaid && !take(self, cost)) {
+        int error = wefti_exhausted(self, cost);
+        if (error)
+            return error;
+        waited = true;
+    }
+    if (self->ops_left < 0)
+        wefti_meter_next(self);
+    if (waited) /* under `service`, which did not */
+        wefti_meter_yield(self);
+    return 0;
+}
+
+_Atomic bool wefti_accounts_exist;
+
+int wefti_charge_caller(const weft_budget *cost) { return wefti_charge(wefti_fiber_self(), cost); }
+
+void wefti_pay_back(struct wefti_fiber *self, const weft_budget *cost) {
+    if (!self->account->unpaid)
+        weft_budget_add(&self->account->left, cost);
+}
+
+int weft_budget_left(weft_budget *left) {
+    struct wefti_fiber *self = wefti_fiber_self();
+    if (!self || !self->account)
+        return -ENOENT;
+    *left = self->account->left;
+    if (!self->account->unpaid) {
+        int64_t ops = (int64_t)left->ops + self->ops_left;
+        left->ops = ops < 0 ? 0 : ops < UINT32_MAX ? (uint32_t)ops : UINT32_MAX;
+    }
+    return 0;
+}
+
+/* -- Supervision --------------------------------------------------------------------------------------------- */
+
+unsigned weft_fund_exhausted(weft_fund *fund, weft_task **tasks, unsigned room) {
+    unsigned count = 0;
+    wefti_lock_take(&fund->lock);
+    for (struct wefti_waiter *waiter = fund->exhausted.first; waiter; waiter = waiter->next, count++)
+        if (count < room)
+            tasks[count] = &((struct wefti_fiber *)waiter->slot)->task;
+    wefti_lock_give(&fund->lock);
+    return count;
+}
+
+int weft_fund_wait_exhausted(weft_fund *fund, weft_deadline until) {
+    struct wefti_waiter waiter;
+    int error = wefti_waiter_init(&waiter);
+    if (error)
+        return error;
+    wefti_lock_take(&fund->lock);
+    bool there = fund->exhausted.first != NULL;
+    if (!there && until > 0)
+        wefti_waiters_append(&fund->supervisors, &waiter);
+    wefti_lock_give(&fund->lock);
+    if (there) { /* who asks again and again, and recharges nobody, lets the others run at least */
+        struct wefti_fiber *self = wefti_fiber_self();
+        if (self)
+            wefti_meter_yield(self);
+        return 0;
+    }
+    if (until <= 0)
+        return -ETIMEDOUT;
+    int why = wefti_waiter_wait(&waiter, until, "an exhausted fiber");
+    if (!why)
+        return 0;
+    wefti_lock_take(&fund->lock);
+    bool waits = wefti_waiters_remove(&fund->supervisors, &waiter);
+    wefti_lock_give(&fund->lock);
+    if (!waits)
+        wefti_waiter_settle(&waiter);
+    return waits ? why : 0;
+}
+
+/* Under the lock. */
+static struct wefti_waiter *find_exhausted(struct weft_fund *fund, const weft_task *task) {
+    struct wefti_waiter *waiter = fund->exhausted.first;
+    while (waiter && &((struct wefti_fiber *)waiter->slot)->task != task)
+        waiter = waiter->next;
+    return waiter;
+}
+
+int weft_fund_recharge(weft_fund *fund, weft_task *task, const weft_budget *amount, const weft_cap *cap) {
+    weft_budget moved;
+    if (!amount)
+        return -EINVAL;
+    int error = wefti_cap_budget(fund->rt, cap, true, amount, &moved);
+    if (error)
+        return error;
+    wefti_lock_take(&fund->lock);
+    struct wefti_waiter *waiter = find_exhausted(fund, task);
+    struct wefti_account *account = waiter ? ((struct wefti_fiber *)waiter->slot)->account : NULL;
+    if (account) {
+        moved = wefti_budget_fitting(&account->left, &moved);
+        if (!wefti_amount_take(&fund->left, &moved))
+            error = -EDQUOT;
+    } else {
+        error = -ENOENT;
+    }
+    wefti_waker waker = 0;
+    if (!error) {
+        weft_budget_add(&account->left, &moved);
+        wefti_waiters_remove(&fund->exhausted, waiter);
+        waker = wefti_waiter_serve(waiter);
+    }
+    wefti_lock_give(&fund->lock);
+    if (!error)
+        wefti_waiter_wake(waker);
+    return error;
+}
+
+int weft_fund_refuse(weft_fund *fund, weft_task *task) {
+    wefti_lock_take(&fund->lock);
+    struct wefti_waiter *waiter = find_exhausted(fund, task);
+    wefti_waker waker = 0;
+    if (waiter) {
+        wefti_word_ref(&task->word); /* it cannot end before it has left the list */
+        wefti_waiters_remove(&fund->exhausted, waiter);
+        waiter->result = -ECANCELED;
+        waker = wefti_waiter_serve(waiter);
+    }
+    wefti_lock_give(&fund->lock);
+    if (!waiter)
+        return -ENOENT;
+    weft_task_cancel(task);
+    wefti_waiter_wake(waker);
+    wefti_task_unref(task, 0);
+    return 0;
+}

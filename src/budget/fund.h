@@ -1,0 +1,52 @@
+/* fund.h - funds: where budgets come from and go back to.  Internal.
+ *
+ * What.   A fund has an amount of each thing.  Whoever comes out of it (a fiber, another fund) takes his budget along, and brings
+ *         back at his end what he has not used.
+ * Who.    Everything is under the fund's lock, never two at once.  The account of a fiber is the fiber's own; only while the
+ *         fiber waits in the fund's list of exhausted ones, it is the lock's.
+ * Claim.  What is in the funds of a tree, in the accounts that came out of them, and allocated, plus what was used, is constant,
+ *         but for what was added out of nothing.
+ * Why.    Amounts in funds are 64 bits wide, each move is a subtraction here and an addition of the same numbers there, and an addition
+ *         does not overflow: nobody in a tree has more than was ever made at its root, which fits.
+ */
+#ifndef WEFTI_BUDGET_FUND_H
+#define WEFTI_BUDGET_FUND_H
+
+#include "budget/budget.h"
+#include "fiber/wait.h"
+#include "task/account.h"
+
+/* As a budget, wide enough for any sum. */
+struct wefti_amount {
+    uint64_t ops, memory, spawns, channel_ops, syscalls;
+};
+
+struct weft_fund {
+    struct weft_runtime *rt;
+    struct weft_fund *parent; /* NULL: out of nothing */
+    struct wefti_lock lock;   /* all below but `allocated` */
+    uint32_t users;           /* fibers and funds that came out of it */
+    struct wefti_amount left;
+    struct wefti_amount made; /* ever added out of nothing */
+    struct wefti_waiters exhausted;   /* slot: the fiber */
+    struct wefti_waiters supervisors; /* wait for one of these */
+    struct wefti_account *unused;
+    _Atomic uint64_t allocated; /* bytes, by fibers of this fund */
+};
+
+/* Take that much, or nothing.  `more_users` come out of it. */
+bool wefti_fund_take(struct weft_fund *fund, const weft_budget *amount, uint32_t more_users);
+void wefti_fund_give(struct weft_fund *fund, const weft_budget *amount, uint32_t fewer_users);
+/* Under the lock; make: out of nothing. */
+void wefti_fund_make(struct weft_fund *fund, const weft_budget *amount);
+bool wefti_amount_take(struct wefti_amount *from, const weft_budget *amount);
+void wefti_amount_give(struct wefti_amount *to, const weft_budget *amount);
+
+/* The running fiber cannot pay: it gets more, or waits until it does.  0; -ECANCELED.  charge.c. */
+int wefti_exhausted(struct wefti_fiber *self, const weft_budget *cost);
+
+/* A fund that counts as its runtime's part: made and ended with it. */
+struct weft_fund *wefti_fund_new(struct weft_runtime *rt, struct weft_fund *parent, const weft_budget *budget);
+void wefti_fund_delete(struct weft_fund *fund);
+
+#endif

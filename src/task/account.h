@@ -1,0 +1,60 @@
+/* account.h - what a fiber with a budget may still use, and paying from it.
+ *
+ * Layers below the budget's call wefti_charge and its kin; what is done when there is something to pay is in budget/charge.c: the
+ * linker joins them.  Of a fiber without an account that is one test of a field that its caller has in its cache.
+ */
+#ifndef WEFTI_TASK_ACCOUNT_H
+#define WEFTI_TASK_ACCOUNT_H
+
+#include <weft/budget.h>
+
+#include "task/fiber.h"
+
+/* The fiber's own while it runs; while it waits exhausted, its fund's, under the fund's lock. */
+struct wefti_account {
+    struct weft_fund *fund;
+    struct wefti_account *next; /* in the fund's list of unused ones */
+    weft_budget left;           /* without the ops of its slice: those are in fiber->ops_left */
+    uint32_t cap;               /* 1 + index of the capability it was spawned with; 0: none */
+    bool unpaid;                /* it was cancelled while it could not pay: nothing it does is charged any more */
+};
+
+extern const weft_budget wefti_cost_spawn, wefti_cost_channel, wefti_cost_syscall;
+
+/* Pay.  May suspend, so not with a lock held; afterwards a fiber that migrates may be on another worker.
+ * Returns 0; -ECANCELED (it could not, and was cancelled): nothing was paid. */
+int wefti_pay(struct wefti_fiber *self, const weft_budget *cost);
+/* What was paid for did not come about. */
+void wefti_pay_back(struct wefti_fiber *self, const weft_budget *cost);
+
+/* There has ever been an account in this process: until then, nobody looks further. */
+extern _Atomic bool wefti_accounts_exist;
+
+/* self: the running fiber, or NULL. */
+static inline int wefti_charge(struct wefti_fiber *self, const weft_budget *cost) {
+    return !self || WEFTI_LIKELY(!self->account) ? 0 : wefti_pay(self, cost);
+}
+static inline int wefti_charge_channel(struct wefti_fiber *self) { return wefti_charge(self, &wefti_cost_channel); }
+static inline int wefti_charge_syscall(struct wefti_fiber *self) { return wefti_charge(self, &wefti_cost_syscall); }
+/* The same for whoever calls: one test, unless there are accounts. */
+int wefti_charge_caller(const weft_budget *cost);
+static inline int wefti_charge_channel_call(void) {
+    return WEFTI_LIKELY(!load_relaxed(&wefti_accounts_exist)) ? 0
+                                                              : wefti_charge_caller(&wefti_cost_channel); /* a hint */
+}
+static inline int wefti_charge_syscall_call(void) {
+    return WEFTI_LIKELY(!load_relaxed(&wefti_accounts_exist)) ? 0
+                                                              : wefti_charge_caller(&wefti_cost_syscall); /* as above */
+}
+
+/* A fiber is to be spawned into rt: may it, and what is its budget?  The spawner pays.  *account may be NULL: nothing is charged to it.
+ * May suspend, as wefti_pay.  Returns 0; -EPERM; -EDQUOT; -EINVAL; -ENOMEM; -ECANCELED. */
+int wefti_account_open(struct weft_runtime *rt, const weft_fiber_spec *spec, struct wefti_account **account);
+/* It never came to be: the account as it was opened goes back, and what the spawner paid. */
+void wefti_account_return(struct weft_runtime *rt, const weft_fiber_spec *spec, struct wefti_account *account);
+/* The fiber has ended: what is left goes back. */
+void wefti_account_close(struct wefti_fiber *fiber);
+/* The fiber was made, and then not admitted. */
+void wefti_account_undo(struct wefti_fiber *fiber);
+
+#endif
