@@ -311,9 +311,9 @@ static int thread_wait(struct weft_io *io, int direction, uint32_t *seen, int64_
         wefti_lock_give(&io->lock);
         return error;
     }
+    struct poke *poke = take_poke(); /* under the lock, which orders it before whoever pokes it */
     wefti_waiters_append(&io->waiting[direction], &waiter);
     wefti_lock_give(&io->lock);
-    struct poke *poke = take_poke();
     bool token = false;
     while (!token && state == 1) { /* a poke that was not for us is none */
         int64_t limit = poke ? until : wefti_clock() + THREAD_LOOK;
