@@ -29,6 +29,7 @@ static size_t answer_size;
 /* -- The floor ---------------------------------------------------------------------------------------------- */
 
 static void serve_bare(int listener) {
+    prctl(PR_SET_NAME, "bare"); /* for profiles */
     static char buffer[BUFFER];
     struct epoll_event events[EVENTS], event = {.events = EPOLLIN, .data.fd = listener};
     int epoll = epoll_create1(0);

@@ -149,11 +149,13 @@ static void serve_and_unlock(struct weft_io *io, bool in, bool out, int result) 
         wefti_waker wakers[WAKE_MAX];
         unsigned count = 0;
         while (count < WAKE_MAX) {
+            int direction = WEFTI_IN;
             struct wefti_waiter *waiter = in ? wefti_waiters_take(&io->waiting[WEFTI_IN]) : NULL;
             if (!waiter && out)
-                waiter = wefti_waiters_take(&io->waiting[WEFTI_OUT]);
+                waiter = wefti_waiters_take(&io->waiting[direction = WEFTI_OUT]);
             if (!waiter)
                 break;
+            waiter->slot = (void *)(uintptr_t)io->events[direction]; /* C1 */
             waiter->result = result;
             wakers[count++] = wefti_waiter_serve(waiter);
         }
@@ -243,7 +245,7 @@ static int watched(struct weft_io *io, struct wefti_worker *w) {
     return error;
 }
 
-int wefti_desc_wait(struct weft_io *io, int direction, int64_t until) {
+int wefti_desc_wait(struct weft_io *io, int direction, uint32_t *seen, int64_t until) {
     struct wefti_waiter waiter;
     struct wefti_worker *w = wefti_worker_here();
     struct wefti_watch *watch = w->rt->sim ? w->watch : NULL;
@@ -266,6 +268,7 @@ int wefti_desc_wait(struct weft_io *io, int direction, int64_t until) {
         if (was)
             return error;
     }
+    *seen = (uint32_t)(uintptr_t)waiter.slot;
     return (int)waiter.result;
 }
 
@@ -300,17 +303,17 @@ static void give_poke(struct poke *poke) {
     wefti_lock_give(&pokes.lock);
 }
 
-/* A plain thread.  The lock is held, and given back.  0: look again. */
-static int thread_wait(struct weft_io *io, int direction, int64_t until) {
+/* A plain thread: as wefti_desc_wait. */
+static int thread_wait(struct weft_io *io, int direction, uint32_t *seen, int64_t until) {
     struct wefti_waiter waiter;
     int error = wefti_waiter_init(&waiter), state = 1;
     if (error) {
         wefti_lock_give(&io->lock);
         return error;
     }
+    struct poke *poke = take_poke(); /* under the lock, which orders it before whoever pokes it */
     wefti_waiters_append(&io->waiting[direction], &waiter);
     wefti_lock_give(&io->lock);
-    struct poke *poke = take_poke();
     bool token = false;
     while (!token && state == 1) { /* a poke that was not for us is none */
         int64_t limit = poke ? until : wefti_clock() + THREAD_LOOK;
@@ -321,29 +324,32 @@ static int thread_wait(struct weft_io *io, int direction, int64_t until) {
     }
     if (poke)
         give_poke(poke);
-    if (token)
-        return (int)waiter.result;
-    wefti_lock_take(&io->lock);
-    bool was = wefti_waiters_remove(&io->waiting[direction], &waiter);
-    io->ready[direction] |= state == 0;
-    wefti_lock_give(&io->lock);
-    if (was)
-        return state;
-    wefti_waiter_settle(&waiter);
+    if (!token) {
+        wefti_lock_take(&io->lock);
+        bool was = wefti_waiters_remove(&io->waiting[direction], &waiter);
+        io->ready[direction] |= state == 0;
+        *seen = io->events[direction];
+        wefti_lock_give(&io->lock);
+        if (was)
+            return state;
+        wefti_waiter_settle(&waiter);
+    }
+    *seen = (uint32_t)(uintptr_t)waiter.slot;
     return (int)waiter.result;
 }
 
-/* The lock is held, and given back.  0: look again. */
-static int wait_and_unlock(struct weft_io *io, int direction, int64_t until) {
+/* The lock is held, and given back.  0: it is worth trying; *seen is C1. */
+static int wait_and_unlock(struct weft_io *io, int direction, uint32_t *seen, int64_t until) {
     struct wefti_worker *w = wefti_worker_here();
     bool fiber = w && w->current;
     int error = until <= 0 ? -ETIMEDOUT : fiber ? watched(io, w) : 0;
     if (error || (fiber && io->always_ready)) {
         io->ready[direction] |= io->always_ready;
+        *seen = io->events[direction];
         wefti_lock_give(&io->lock);
         return error;
     }
-    return fiber ? wefti_desc_wait(io, direction, until) : thread_wait(io, direction, until);
+    return fiber ? wefti_desc_wait(io, direction, seen, until) : thread_wait(io, direction, seen, until);
 }
 
 /* -- Calls ------------------------------------------------------------------------------------------------- */
@@ -368,16 +374,13 @@ static int begin_call(void) {
     return wefti_fiber_must_end(self) ? -ECANCELED : 0;
 }
 
-/* The lock is held, and held again when it returns: C1 to C3, without the waiting. */
-static ssize_t try_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full) {
+/* C2 and C3, without the waiting.  The lock is not held, and held when it returns. */
+static ssize_t try_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full, uint32_t seen) {
     ssize_t result;
-    uint32_t seen;
-    do {
-        seen = io->events[direction]; /* C1 */
-        wefti_lock_give(&io->lock);
+    do
         result = call(io, arg); /* C2 */
-        wefti_lock_take(&io->lock);
-    } while (result == -EINTR && !io->closed);
+    while (result == -EINTR);
+    wefti_lock_take(&io->lock);
     if (io->events[direction] != seen) /* C3 */
         return result;
     if (result == -EAGAIN) {
@@ -399,28 +402,24 @@ ssize_t wefti_desc_call(struct weft_io *io, int direction, wefti_desc_fn *call, 
         return -EBADF;
     }
     io->users++;
-    bool tried = false;
-    for (;;) {
-        result = -EBADF;
-        if (io->closed)
-            break;
-        result = 0;
-        if (!io->ready[direction]) {
-            result = wait_and_unlock(io, direction, until);
-            wefti_lock_take(&io->lock);
-            if (result && (tried || result != -ETIMEDOUT || io->closed))
+    for (bool tried = false, late = false;; tried = true) {
+        uint32_t seen = io->events[direction]; /* C1 */
+        if (io->ready[direction]) {
+            wefti_lock_give(&io->lock);
+        } else {
+            result = wait_and_unlock(io, direction, &seen, until);
+            /* Too late, but what has come since the last event was told is still ours: one look. */
+            late = result == -ETIMEDOUT;
+            if (result && (tried || !late)) {
+                wefti_lock_take(&io->lock);
                 break;
-            if (!result)
-                continue;
+            }
         }
-        /* Too late, but what has come since the last event was told is still ours: one look. */
-        bool late = result == -ETIMEDOUT;
-        result = try_call(io, direction, call, arg, full);
-        tried = true;
-        if (result != -EAGAIN && result != -EINTR)
+        result = try_call(io, direction, call, arg, full, seen);
+        if (result != -EAGAIN)
             break;
-        result = -ETIMEDOUT;
-        if (late)
+        result = io->closed ? -EBADF : -ETIMEDOUT;
+        if (io->closed || late)
             break;
     }
     if (leave_and_unlock(io))
@@ -430,10 +429,9 @@ ssize_t wefti_desc_call(struct weft_io *io, int direction, wefti_desc_fn *call, 
 
 static void end_poll(struct wefti_poll_wait *wait) {
     struct weft_io *io = wait->thing;
-    int direction = (int)(intptr_t)wait->waiter.slot;
     struct wefti_worker *w = wefti_worker_here();
     wefti_lock_take(&io->lock);
-    wefti_waiters_remove(&io->waiting[direction], &wait->waiter);
+    wefti_waiters_remove(&io->waiting[wait->waiter.index], &wait->waiter);
     wefti_lock_give(&io->lock);
     if (w && w->rt->sim && w->watch)
         w->watch->waiting--;
@@ -461,7 +459,12 @@ ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, in
     }
     io->users++;
     do { /* until it is told, not ready, or closed */
-        result = io->closed ? -EBADF : io->ready[direction] ? try_call(io, direction, call, arg, full) : -EAGAIN;
+        result = io->closed ? -EBADF : -EAGAIN;
+        if (result == -EAGAIN && io->ready[direction]) {
+            uint32_t seen = io->events[direction]; /* C1 */
+            wefti_lock_give(&io->lock);
+            result = try_call(io, direction, call, arg, full, seen);
+        }
         if (result == -EAGAIN && !io->ready[direction] && !io->closed) {
             int error = watched(io, w);
             result = error ? error : -EAGAIN;
@@ -470,7 +473,7 @@ ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, in
     } while (result == -EAGAIN && (io->ready[direction] || io->closed));
     if (result == -EAGAIN) {
         wefti_waiter_init_poll(&poll->waiter, self);
-        poll->waiter.slot = (void *)(intptr_t)direction;
+        poll->waiter.index = (uint32_t)direction; /* it is in no choice */
         poll->thing = io;
         poll->end = end_poll;
         wefti_waiters_append(&io->waiting[direction], &poll->waiter);

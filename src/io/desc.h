@@ -9,6 +9,7 @@
  * Claim.  Who waits is served by every event after its own look at the descriptor.
  * Why.    C1, C3 and E1 hold the lock.  An event after C2 comes with E1 after C1: C3 sees another number, and tries again; or after C3:
  *         E2 serves it.
+ * Served. Who is served learns the number of events from E2, and has so made its C1.
  * Less.   "Less than was asked means that there is no more" saves a system call a message, and is true of TCP and pipes only (a terminal gives
  *         a line, a Unix socket stops at passed descriptors), and not at the end: the event that told of the end may have come with the
  *         last bytes, and there is no other.  So an end that was told is remembered (`ended`), and then only EAGAIN counts.
@@ -60,8 +61,8 @@ void wefti_desc_leave(struct weft_io *io);
 int wefti_watch_begin(struct wefti_worker *w);
 
 /* Append the calling fiber, and wait until it is served.  The lock is held, and given back; the descriptor is watched.
- * 0 or what close says: -EBADF; -ETIMEDOUT; -ECANCELED. */
-int wefti_desc_wait(struct weft_io *io, int direction, int64_t until);
+ * 0 and the number of events there were when it was served; or what close says: -EBADF; -ETIMEDOUT; -ECANCELED. */
+int wefti_desc_wait(struct weft_io *io, int direction, uint32_t *seen, int64_t until);
 
 /* A system call, which returns its result or -errno. */
 typedef ssize_t wefti_desc_fn(struct weft_io *io, void *arg);

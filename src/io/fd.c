@@ -31,7 +31,8 @@ static int wait_once(struct weft_io *io, struct wefti_worker *w, int events, boo
     }
     io->watcher = w;
     io->either = true;
-    return wefti_desc_wait(io, WEFTI_IN, until);
+    uint32_t unused;
+    return wefti_desc_wait(io, WEFTI_IN, &unused, until);
 }
 
 static int fiber_waits(int fd, int events, int64_t until) {

@@ -19,15 +19,15 @@ struct buffer {
 
 static ssize_t read_once(struct weft_io *io, void *arg) {
     struct buffer *buffer = arg;
-    return or_error(io->socket ? recv(io->fd, buffer->bytes, buffer->size, 0)
-                               : read(io->fd, buffer->bytes, buffer->size));
+    return io->socket ? wefti_recv(io->fd, buffer->bytes, buffer->size)
+                      : or_error(read(io->fd, buffer->bytes, buffer->size));
 }
 
 /* A socket's peer may have gone: that is an error of the call, not a signal. */
 static ssize_t write_once(struct weft_io *io, void *arg) {
     struct buffer *buffer = arg;
-    return or_error(io->socket ? send(io->fd, buffer->bytes, buffer->size, MSG_NOSIGNAL)
-                               : wefti_write_quietly(io->fd, buffer->bytes, buffer->size));
+    return io->socket ? wefti_send(io->fd, buffer->bytes, buffer->size)
+                      : or_error(wefti_write_quietly(io->fd, buffer->bytes, buffer->size));
 }
 
 ssize_t weft_read(weft_io *io, void *buffer, size_t size, weft_deadline until) {

@@ -138,6 +138,9 @@ int wefti_poke_open(void);
 int wefti_fd_sleep(int fd, uint32_t what, int poke, int64_t until);
 /* What of `what` a descriptor is ready for now; 0: nothing. */
 int wefti_fd_state(int fd, uint32_t what);
+/* recv and send, which is without SIGPIPE; the result or -errno. */
+ssize_t wefti_recv(int fd, void *bytes, size_t size);
+ssize_t wefti_send(int fd, const void *bytes, size_t size);
 /* write and writev of something that is no socket, and sendfile, without SIGPIPE. */
 ssize_t wefti_write_quietly(int fd, const void *bytes, size_t size);
 ssize_t wefti_writev_quietly(int fd, const struct iovec *parts, int count);

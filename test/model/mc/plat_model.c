@@ -243,6 +243,14 @@ int wefti_fd_state(int fd, uint32_t what) {
     (void)fd, (void)what;
     return 0;
 }
+ssize_t wefti_recv(int fd, void *bytes, size_t size) {
+    (void)fd, (void)bytes, (void)size;
+    return -ENOTSOCK;
+}
+ssize_t wefti_send(int fd, const void *bytes, size_t size) {
+    (void)fd, (void)bytes, (void)size;
+    return -ENOTSOCK;
+}
 ssize_t wefti_write_quietly(int fd, const void *bytes, size_t size) { return write(fd, bytes, size); }
 ssize_t wefti_writev_quietly(int fd, const struct iovec *parts, int count) {
     (void)fd, (void)parts, (void)count;
