@@ -487,6 +487,7 @@ API_TEST(blocking_stop_waits, "", .workers = {1, 2}) {
         weft_blocking_spec spec = spec_of(NULL, &job[i]);
         job[i].release = i > 0;
         REQUIRE_EQ(weft_blocking_start(rt, &spec), 0);
+        REQUIRE_EVENTUALLY(job[i].entered);
     }
     CHECK_EQ(weft_runtime_stop(rt, harness_clock() + MS), -EBUSY); /* the first one runs */
     CHECK_EQ(weft_blocking_start(rt, &(weft_blocking_spec){.size = sizeof(weft_blocking_spec), .fn = hold}),
