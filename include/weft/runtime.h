@@ -22,6 +22,7 @@ typedef enum weft_sched {
     WEFT_SCHED_DEQUE = 2, /* newest first on its own worker, oldest half stolen by others */
     WEFT_SCHED_FIFO = 3,  /* one shared queue in strict order */
     WEFT_SCHED_SIM = 4,   /* one thread, every choice drawn from a seed, virtual time */
+    WEFT_SCHED_REACTOR = 5, /* a control thread of its own hands out every task, in nine steps; preempts after 10 ms */
 } weft_sched;
 
 /* Called when a driven worker (see weft_drive) has work again.  Runs on any thread and must not block:
@@ -29,7 +30,7 @@ typedef enum weft_sched {
 typedef void (*weft_wake_fn)(void *arg);
 
 /* Set up with WEFT_CONFIG_INIT, change what you need; 0 always means the default.  The environment
- * overrides: WEFT_SCHED (ring, deque, fifo, sim), WEFT_WORKERS, WEFT_SEED. */
+ * overrides: WEFT_SCHED (ring, deque, fifo, sim, reactor), WEFT_WORKERS, WEFT_SEED. */
 typedef struct weft_config {
     size_t size;               /* sizeof(weft_config): set by WEFT_CONFIG_INIT */
     weft_sched sched;          /* which scheduler */
