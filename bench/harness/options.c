@@ -44,11 +44,8 @@ static int read_sched(struct bench_options *options, const char *name) {
         const char *name;
         weft_sched sched;
     } known[] = {
-        {"ring", WEFT_SCHED_RING},
-        {"deque", WEFT_SCHED_DEQUE},
-        {"fifo", WEFT_SCHED_FIFO},
-        {"sim", WEFT_SCHED_SIM},
-        {"reactor", WEFT_SCHED_REACTOR},
+        {"ring", WEFT_SCHED_RING}, {"deque", WEFT_SCHED_DEQUE},     {"fifo", WEFT_SCHED_FIFO},
+        {"sim", WEFT_SCHED_SIM},   {"reactor", WEFT_SCHED_REACTOR},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].name, name) == 0) {

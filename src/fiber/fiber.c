@@ -221,7 +221,7 @@ static bool slice_is_over(struct wefti_worker *w) {
  * -ETIME (switch.c). */
 static __attribute__((noinline)) void preempt(struct wefti_worker *w, struct wefti_fiber *self) {
     if (self->preempted < WEFTI_PREEMPT_MAX && ++self->preempted == WEFTI_PREEMPT_MAX)
-        weft_task_cancel(&self->task);
+        wefti_cancel(&self->task, WEFT_REASON_BUDGET);
     wefti_fiber_yield(w, self);
 }
 

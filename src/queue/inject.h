@@ -59,7 +59,8 @@ static inline int wefti_inject_admit(struct wefti_inject *queue, struct wefti_li
     wefti_lock_take(&queue->lock);
     if (queue->closed) {
         result = -ESHUTDOWN;
-    } else if (load_own(&queue->length) + load_relaxed(&queue->held) >= capacity) { /* a figure; hold has the lock too */
+    } else if (load_own(&queue->length) + load_relaxed(&queue->held) >=
+               capacity) { /* a figure; hold has the lock too */
         result = -EAGAIN;
     } else {
         wefti_inject_append(queue, (struct wefti_chain){item, item, 1});
@@ -106,7 +107,7 @@ static inline struct wefti_chain wefti_inject_hold(struct wefti_inject *queue) {
     wefti_lock_take(&queue->lock);
     taken = queue->chain;
     taken.count = load_own(&queue->length);
-    store_relaxed(&queue->length, 0);                                      /* as in push */
+    store_relaxed(&queue->length, 0); /* as in push */
     store_relaxed(&queue->held, load_own(&queue->held) + taken.count); /* ordered by the lock */
     wefti_lock_give(&queue->lock);
     return taken;

@@ -37,7 +37,7 @@ static struct wefti_chain *queue_of(struct wefti_reactor *r, struct weft_task *t
 
 static void count_ready(struct wefti_reactor *r) {
     uint32_t ready = r->ready.count + r->own_ready;
-    store_relaxed(&r->now_is.ready, ready);    /* a figure */
+    store_relaxed(&r->now_is.ready, ready); /* a figure */
     wefti_inject_held(&r->rt->inject, ready); /* B57: they still wait to be taken in */
 }
 
@@ -75,7 +75,7 @@ static void drain_results(struct wefti_reactor *r) {
     struct wefti_chain news = wefti_mpsc_take(&r->news); /* N1 */
     for (struct wefti_link *link; (link = wefti_chain_take(&news));) {
         struct wefti_seat *seat = (struct wefti_seat *)(void *)link; /* link is its first field */
-        bool open = wefti_seat_hear(seat);                           /* N2, N3 */
+        bool open = wefti_seat_hear(seat); /* N2, N3 */
         count(&r->now_is.results, open);
         set_busy(r, (uint32_t)(seat - r->seat), !open);
     }
@@ -104,7 +104,7 @@ static void drain_completions(struct wefti_reactor *r) {
 /* 4. */
 static void check_timers(struct wefti_reactor *r) {
     r->now = wefti_clock();
-    if (load_relaxed(&r->rt->has_alarms)) /* who sets the first one is on a worker, and news of that comes */
+    if (wefti_timers_any(r->rt->control)) /* who sets the first one is on a worker, and news of that comes */
         wefti_timers_run(r->rt->control, r->now);
 }
 
@@ -236,10 +236,10 @@ static void wait(struct wefti_reactor *r) {
     bool active = load_own(&r->now_is.active) && (r->idle_look != INT64_MAX || load_relaxed(&r->rt->has_fibers));
     int64_t limit = active || r->retries.count ? WEFTI_REACTOR_LOOK : r->idle_look;
     int64_t until = limit < INT64_MAX - r->now ? r->now + limit : INT64_MAX;
-    if (load_relaxed(&r->rt->has_alarms)) { /* as in step 4 */
-        int64_t next = wefti_timers_next(r->rt->control);
-        until = next < until ? next : until;
-    }
+    int64_t next = wefti_timers_next(r->rt->control); /* as in step 4 */
+    until = next < until ? next : until;
+    for (uint32_t i = 0; active && i < r->spin && !wefti_park_has_token(&r->rt->control->park); i++)
+        wefti_relax();
     wefti_park_sleep(&r->rt->control->park, until); /* W2 */
 }
 
@@ -276,7 +276,7 @@ static struct wefti_seat *seat_of(const struct wefti_worker *w) { return &w->rt-
 
 static void open_seat(struct wefti_worker *w) {
     wefti_seat_open(seat_of(w), &w->rt->reactor->news); /* T2, T3 */
-    wefti_park_wake(&w->rt->control->park);             /* T4: wake */
+    wefti_park_wake(&w->rt->control->park); /* T4: wake */
 }
 
 static void submit(struct wefti_worker *w, struct weft_task *task, enum wefti_submit why) {
@@ -285,7 +285,7 @@ static void submit(struct wefti_worker *w, struct weft_task *task, enum wefti_su
         return;
     }
     wefti_inject_push_one(&w->rt->inject, &task->link); /* E1 */
-    wefti_notify(w->rt, w);                             /* E2 */
+    wefti_notify(w->rt, w); /* E2 */
 }
 
 /* A driven worker is gone when it finds nothing: it waits until the reactor has looked at everything once. */
@@ -316,7 +316,14 @@ static struct weft_task *next(struct wefti_worker *w) {
     return found == WEFTI_SEAT_OPEN ? NULL : (struct weft_task *)found;
 }
 
-static void done(struct wefti_worker *w) { open_seat(w); }
+static bool has_work(struct wefti_worker *w) { return load_relaxed(&seat_of(w)->slot) > WEFTI_SEAT_CLOSED; } /* F2 */
+
+/* The next task is likely to come at once. */
+static void done(struct wefti_worker *w) {
+    open_seat(w);
+    for (uint32_t i = 0; i < w->rt->reactor->spin && !w->driven && !has_work(w); i++)
+        wefti_relax();
+}
 
 /* The task that we run has waited, and goes on. */
 static void resume(struct wefti_worker *w) {
@@ -327,7 +334,7 @@ static void resume(struct wefti_worker *w) {
     if (found > WEFTI_SEAT_JOBS)
         wefti_mpsc_push(&w->rt->reactor->returned, &((struct weft_task *)found)->link);
     wefti_seat_tell(seat, &w->rt->reactor->news); /* T3 */
-    wefti_park_wake(&w->rt->control->park);       /* T4: wake */
+    wefti_park_wake(&w->rt->control->park); /* T4: wake */
 }
 
 static struct weft_task *steal(struct wefti_worker *w, bool last) {
@@ -335,20 +342,18 @@ static struct weft_task *steal(struct wefti_worker *w, bool last) {
     return NULL; /* nobody owns anything */
 }
 
-static bool has_work(struct wefti_worker *w) { return load_relaxed(&seat_of(w)->slot) > WEFTI_SEAT_CLOSED; } /* F2 */
-
 /* -- Other threads ------------------------------------------------------------------------------------------ */
 
 static void io(struct weft_runtime *rt, struct wefti_io *io, bool completed) {
     wefti_mpsc_push(completed ? &rt->reactor->completed : &rt->reactor->submitted, &io->link); /* E1 */
-    wefti_park_wake(&rt->control->park);                                                       /* E2: wake */
+    wefti_park_wake(&rt->control->park); /* E2: wake */
 }
 
 bool wefti_retry(struct weft_runtime *rt, struct wefti_retry *retry) {
     if (!rt->reactor)
         return false;
     wefti_mpsc_push(&rt->reactor->asking, &retry->link); /* E1 */
-    wefti_park_wake(&rt->control->park);                 /* E2: wake */
+    wefti_park_wake(&rt->control->park); /* E2: wake */
     return true;
 }
 
@@ -378,6 +383,7 @@ static int init(struct weft_runtime *rt) {
         fini(rt);
         return -ENOMEM;
     }
+    r->spin = wefti_cpu_count() > 1 ? WEFTI_SEAT_SPIN : 0;
     r->idle_look = rt->park_timeout;
     rt->park_timeout = INT64_MAX; /* workers sleep without limit: the reactor keeps the watch */
     free_all(r);
@@ -412,7 +418,8 @@ int weft_reactor_stats_read(const weft_runtime *rt, weft_reactor_stats *out) {
 
 static int describe(struct weft_runtime *rt, char *text, size_t room) {
     struct weft_reactor_stats_now *now = &rt->reactor->now_is;
-    return snprintf(text, room, "  reactor: %llu turns, %llu tasks on workers, %llu ready, %llu dispatched, %llu preempted\n",
+    return snprintf(text, room,
+                    "  reactor: %llu turns, %llu tasks on workers, %llu ready, %llu dispatched, %llu preempted\n",
                     (unsigned long long)load_relaxed(&now->steps[0]), (unsigned long long)load_relaxed(&now->active),
                     (unsigned long long)load_relaxed(&now->ready), (unsigned long long)load_relaxed(&now->dispatched),
                     (unsigned long long)load_relaxed(&now->preempts)); /* figures */

@@ -25,6 +25,10 @@
 
 #define WEFTI_PREEMPT_AFTER INT64_C(10000000) /* R10 */
 #define WEFTI_REACTOR_LOOK INT64_C(1000000)   /* R12: how long it waits while tasks are on workers */
+#ifndef WEFTI_SEAT_SPIN
+#define WEFTI_SEAT_SPIN                                                                                                \
+    128u /* looks before a worker that has just run sleeps, and the reactor: less than a wake costs */
+#endif
 
 /* What the reactor knows of a worker. */
 struct wefti_desk {
@@ -54,6 +58,7 @@ struct wefti_reactor {
     uint32_t own_ready;                    /* tasks in all desks */
     int64_t now;                           /* of this turn */
     int64_t looked;                        /* when step 7 was last made in earnest */
+    uint32_t spin;                         /* looks before sleeping; 0 on a single processor */
     int64_t idle_look;                     /* how long it waits while nothing is on workers */
     bool owes_answer;
     struct weft_reactor_stats_now {

@@ -142,7 +142,7 @@ struct wefti_sched {
     const char *name;
     bool one_thread; /* only worker 0 exists */
     bool wake_each;  /* K3: every submit wakes a sleeper, also while another searches */
-    bool central;    /* a control thread hands out all tasks: workers do not search, and do not keep their fibers either */
+    bool central; /* a control thread hands out all tasks: workers do not search, and do not keep their fibers either */
     /* Take a task that has just become SCHEDULED; never fails.  (What outside threads submit goes to the global queue
      * without the scheduler: wefti_submit.) */
     void (*submit)(struct wefti_worker *w, struct weft_task *task, enum wefti_submit why);
@@ -175,7 +175,8 @@ struct wefti_sched {
     int (*describe)(struct weft_runtime *rt, char *text, size_t room);
 };
 
-extern const struct wefti_sched wefti_sched_ring, wefti_sched_deque, wefti_sched_fifo, wefti_sched_sim, wefti_sched_reactor;
+extern const struct wefti_sched wefti_sched_ring, wefti_sched_deque, wefti_sched_fifo, wefti_sched_sim,
+    wefti_sched_reactor;
 
 enum wefti_phase {
     WEFTI_OPEN, /* takes tasks from anywhere */
@@ -227,7 +228,7 @@ struct weft_runtime {
     struct wefti_sim *sim;
     _Atomic(struct wefti_annex *) annex; /* NULL, or set once */
     struct wefti_reactor *reactor;
-    struct wefti_worker *control; /* of a central scheduler: behind the workers; it has a thread, a park and all timers */
+    struct wefti_worker *control; /* of a central scheduler, behind the workers: a thread, a park, all timers */
     _Atomic(const char *) reasons[WEFTI_REASONS]; /* what tasks wait for; [0] is unused */
     struct wefti_worker *worker; /* array */
     _Atomic uint64_t *seen; /* polls of each worker at the last look of the watch */
@@ -404,7 +405,7 @@ void wefti_stop_check(struct weft_runtime *rt);
 struct wefti_io {
     struct wefti_link link;
     void (*route)(struct wefti_io *io); /* gives it to the pool; must not block */
-    wefti_waker waker;                  /* spent when it is done */
+    wefti_waker waker; /* spent when it is done */
 };
 /* By the task, on its worker, before it waits. */
 void wefti_io_submit(struct weft_runtime *rt, struct wefti_io *io);
