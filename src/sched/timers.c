@@ -89,7 +89,8 @@ void wefti_worker_look(struct wefti_worker *w) {
 }
 
 int64_t wefti_timers_next(struct wefti_worker *w) {
-    return wefti_timers_any(w) ? load_relaxed(&w->timers_next) : INT64_MAX; /* only we make it earlier; or we are told */
+    return wefti_timers_any(w) ? load_relaxed(&w->timers_next)
+                               : INT64_MAX; /* only we make it earlier; or we are told */
 }
 
 static bool is_overdue(struct wefti_worker *other, int64_t now) {
