@@ -41,9 +41,10 @@ static void count_ready(struct wefti_reactor *r) {
     wefti_inject_held(&r->rt->inject, ready); /* B57: they still wait to be taken in */
 }
 
-/* Ready, behind all others. */
+/* Ready, behind all others.  Its place in that order is a number, kept where its result will be. */
 static void append(struct wefti_reactor *r, struct weft_task *task) {
     uint32_t home = UINT32_MAX;
+    task->status = (int)r->order++;
     wefti_chain_append(queue_of(r, task, &home), &task->link);
     r->own_ready += home != UINT32_MAX;
 }
@@ -172,15 +173,21 @@ static bool hand(struct wefti_reactor *r, uint32_t worker, uintptr_t what) {
     return handed;
 }
 
-/* Give this worker what it may have next, of its own fibers and the others' tasks in turn. */
+/* Which of two has been ready for longer? */
+static bool is_older(const struct wefti_link *a, const struct wefti_link *b) {
+    uint32_t ahead = (uint32_t)((const struct weft_task *)(const void *)a)->status -
+                     (uint32_t)((const struct weft_task *)(const void *)b)->status;
+    return (int32_t)ahead < 0;
+}
+
+/* Give this worker the oldest that it may have. */
 static void dispatch_to(struct wefti_reactor *r, uint32_t worker) {
     struct wefti_desk *desk = &r->desk[worker];
-    bool own = desk->pinned.count && (desk->own_next || !r->ready.count);
+    bool own = desk->pinned.count && (!r->ready.count || is_older(desk->pinned.first, r->ready.first));
     struct wefti_link *link = wefti_chain_take(own ? &desk->pinned : &r->ready);
     if (!link)
         return;
     struct weft_task *task = wefti_task_of(link);
-    desk->own_next = !own;
     r->own_ready -= own;
     count_ready(r); /* before it can run */
     if (!hand(r, worker, wefti_seat_of_task(task)))

@@ -34,7 +34,6 @@
 struct wefti_desk {
     struct wefti_chain pinned; /* fibers that only this worker may run, ready */
     bool busy;                 /* its seat is not open */
-    bool own_next;             /* if there are both, it gets one of its own fibers next */
     uintptr_t lent;            /* in the seat of a driven worker, as far as we know, and may be taken back */
     uint64_t polls;            /* step 7: the run that was seen ... */
     int64_t since;             /* ... and when first */
@@ -56,6 +55,7 @@ struct wefti_reactor {
     struct wefti_chain retries;            /* that wait for the next turn */
     uint64_t free[WEFTI_WORKERS_MAX / 64]; /* bit i: worker i is not busy */
     uint32_t own_ready;                    /* tasks in all desks */
+    uint32_t order;                        /* of the next that becomes ready */
     int64_t now;                           /* of this turn */
     int64_t looked;                        /* when step 7 was last made in earnest */
     uint32_t spin;                         /* looks before sleeping; 0 on a single processor */
