@@ -34,7 +34,7 @@ API_TEST(idle_quiescence, "B43", .workers = {1, 2, 4}) {
 }
 
 /* Blocked workers use no processor; with the default timeout, next to none. */
-API_TEST(idle_cpu, "K11 B35", .workers = {1, 4}) {
+API_TEST(idle_cpu, "K11 B35 R12", .workers = {1, 4}) {
     for (int patient = 0; patient < 2; patient++) {
         weft_runtime *rt = patient ? fixture_begin_patient() : fixture_begin(NULL);
         atomic_uint ran = 0;

@@ -277,6 +277,39 @@ MC_TEST(reactor_resume_against_hand, .proves = "R13 R25 R33", .bound = 2) {
     fake_end();
 }
 
+/* Going on, it says so: what was handed to it may be for others. */
+MC_TEST(reactor_resume_wakes, .proves = "R13") {
+    fake_begin(2);
+    struct wefti_reactor *r = fake.reactor;
+    store_relaxed(&r->seat[0].slot, WEFTI_SEAT_CLOSED);
+    mc_assert(fake.sched->next(&workers[0]) == NULL); /* opens the seat */
+    mc_assert(wefti_park_sleep(&fake.control->park, INT64_MAX));
+    turn();
+    mc_assert(wefti_seat_hand(&r->seat[0], (uintptr_t)(void *)&tasks[0]));
+    fake.sched->resume(&workers[0]);
+    mc_assert(load_relaxed(&fake.control->park.word) == WEFTI_PARK_NOTIFIED);
+    turn();
+    mc_assert(load_relaxed(&r->seat[1].slot) == (uintptr_t)(void *)&tasks[0]);
+    fake_end();
+}
+
+/* A driven worker that is not driven keeps nobody waiting. */
+MC_TEST(reactor_taken_back, .proves = "R11") {
+    fake_begin(2);
+    fake.driven = workers[0].driven = true;
+    struct wefti_reactor *r = fake.reactor;
+    store_relaxed(&r->seat[1].slot, WEFTI_SEAT_CLOSED);
+    wefti_seat_tell(&r->seat[1], &r->news);
+    wefti_inject_push_one(&fake.inject, &tasks[0].link);
+    turn();
+    mc_assert(load_relaxed(&r->seat[0].slot) == (uintptr_t)(void *)&tasks[0]);
+    fake.sched->done(&workers[1]);
+    turn();
+    mc_assert(load_relaxed(&r->seat[1].slot) == (uintptr_t)(void *)&tasks[0]);
+    mc_assert(load_relaxed(&r->seat[0].slot) == WEFTI_SEAT_OPEN);
+    fake_end();
+}
+
 /* -- The whole runtime ------------------------------------------------------------------------------------------- */
 
 static weft_runtime *rt;
