@@ -15,7 +15,7 @@ static const char help[] =
     "  --list          names and what they measure\n"
     "  --kind K        poll (default) or fiber: what the tasks are\n"
     "  --workers N     with N workers; without it, with one and with two\n"
-    "  --sched S       ring, deque, fifo or sim; without it WEFT_SCHED, or ring\n"
+    "  --sched S       ring, deque, fifo, sim or reactor; without it WEFT_SCHED, or ring\n"
     "  --runs K        runs of each, 5 unless told; the median, least and greatest are shown\n"
     "  --json          one JSON object a line\n"
     "  --quick         a tenth of the work: to see that it works, not how fast\n"
@@ -44,10 +44,8 @@ static int read_sched(struct bench_options *options, const char *name) {
         const char *name;
         weft_sched sched;
     } known[] = {
-        {"ring", WEFT_SCHED_RING},
-        {"deque", WEFT_SCHED_DEQUE},
-        {"fifo", WEFT_SCHED_FIFO},
-        {"sim", WEFT_SCHED_SIM},
+        {"ring", WEFT_SCHED_RING}, {"deque", WEFT_SCHED_DEQUE},     {"fifo", WEFT_SCHED_FIFO},
+        {"sim", WEFT_SCHED_SIM},   {"reactor", WEFT_SCHED_REACTOR},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].name, name) == 0) {
@@ -55,7 +53,7 @@ static int read_sched(struct bench_options *options, const char *name) {
             options->sched_name = known[i].name;
             return 0;
         }
-    return bad("unknown scheduler (ring, deque, fifo, sim):", name);
+    return bad("unknown scheduler (ring, deque, fifo, sim, reactor):", name);
 }
 
 static int read_kind(struct bench_options *options, const char *name) {

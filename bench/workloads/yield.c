@@ -63,6 +63,8 @@ static int starting_fiber(void *arg) {
 
 static void yield(struct bench_run *run) {
     uint64_t count = run->quick ? 1000000 : 10000000;
+    if (run->sched == WEFT_SCHED_REACTOR)
+        count /= 50; /* each one goes to another thread and back */
     struct pair pair = {0};
     for (int i = 0; i < 2; i++)
         pair.yielder[i] = (struct yielder){&pair, count / 2};

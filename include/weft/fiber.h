@@ -83,7 +83,9 @@ WEFT_API int weft_sleep(int64_t ns);
 WEFT_API int weft_sleep_until(weft_deadline until);
 
 /* A point at which the fiber may be asked to let others run, and learns of its cancellation: for loops that never wait.  Yields
- * when it has had the worker for about a millisecond.  Costs a few nanoseconds.
+ * when it has had the worker for about a millisecond; under `reactor` when that asks it to, after 10 ms.  A fiber that `reactor` had to
+ * ask 1,000 times in a row, without ever waiting or yielding by itself, has failed: it is cancelled, and its status will be -ETIME.
+ * Costs a few nanoseconds.
  * Returns 0; -ECANCELED; -EINVAL (in a poll task). */
 WEFT_API int weft_checkpoint(void);
 

@@ -23,6 +23,7 @@ typedef enum weft_sched {
     WEFT_SCHED_DEQUE = 2, /* newest first on its own worker, oldest half stolen by others */
     WEFT_SCHED_FIFO = 3,  /* one shared queue in strict order */
     WEFT_SCHED_SIM = 4,   /* one thread, every choice drawn from a seed, virtual time */
+    WEFT_SCHED_REACTOR = 5, /* a control thread of its own hands out every task, in nine steps; preempts after 10 ms */
 } weft_sched;
 
 /* Called when a driven worker (see weft_drive) has work again.  Runs on any thread and must not block:
@@ -30,19 +31,19 @@ typedef enum weft_sched {
 typedef void (*weft_wake_fn)(void *arg);
 
 /* Set up with WEFT_CONFIG_INIT, change what you need; 0 always means the default.  The environment
- * overrides: WEFT_SCHED (ring, deque, fifo, sim), WEFT_WORKERS, WEFT_SEED. */
+ * overrides: WEFT_SCHED (ring, deque, fifo, sim, reactor), WEFT_WORKERS, WEFT_SEED. */
 typedef struct weft_config {
-    size_t size;               /* sizeof(weft_config): set by WEFT_CONFIG_INIT */
-    weft_sched sched;          /* which scheduler */
-    unsigned workers;          /* number of workers; 0 = usable CPUs (affinity, cgroup quota); at most 1,024 */
-    uint64_t seed;             /* random decisions; 0 = from the OS, or 1 under sim */
-    uint32_t global_capacity;  /* tasks waiting to be taken in from outside, then -EAGAIN; 0 = 65,536 */
-    int64_t park_timeout_ns;   /* how often an idle runtime looks for itself; 0 = 10 ms, negative = never */
-    bool no_steal;             /* true: workers never take each other's tasks */
-    bool driven;               /* true: worker 0 has no thread, the caller runs it with weft_drive */
-    weft_wake_fn wake;         /* for `driven`: told when worker 0 has work again; may be NULL */
+    size_t size; /* sizeof(weft_config): set by WEFT_CONFIG_INIT */
+    weft_sched sched; /* which scheduler */
+    unsigned workers; /* number of workers; 0 = usable CPUs (affinity, cgroup quota); at most 1,024 */
+    uint64_t seed; /* random decisions; 0 = from the OS, or 1 under sim */
+    uint32_t global_capacity; /* tasks waiting to be taken in from outside, then -EAGAIN; 0 = 65,536 */
+    int64_t park_timeout_ns; /* how often an idle runtime looks for itself; 0 = 10 ms, negative = never */
+    bool no_steal; /* true: workers never take each other's tasks */
+    bool driven; /* true: worker 0 has no thread, the caller runs it with weft_drive */
+    weft_wake_fn wake; /* for `driven`: told when worker 0 has work again; may be NULL */
     void *wake_arg;
-    const char *name;          /* prefix of thread names; copied; NULL = "weft" */
+    const char *name; /* prefix of thread names; copied; NULL = "weft" */
     size_t stack_size; /* of fibers that do not say; rounded up to a power of two; 0 = 64 KiB, at most 1 GiB */
     weft_profile profile; /* what tasks may do, see <weft/cap.h>; 0 = no limits */
     weft_caps

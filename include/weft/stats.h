@@ -32,6 +32,25 @@ typedef struct weft_stats {
  * Returns 0; -EINVAL (no such worker, size too small to be any version). */
 WEFT_API int weft_stats_read(const weft_runtime *rt, int worker, weft_stats *out);
 
+/* What the control thread of a `reactor` runtime has done. */
+typedef struct weft_reactor_stats {
+    size_t size;         /* sizeof(weft_reactor_stats), set by the caller before the call */
+    uint64_t steps
+        [9]; /* how often each step was made: results, I/O submissions, I/O completions, timers, waiters to try again,
+                            injector, preemption, dispatch, wait */
+    uint64_t
+        active; /* tasks that are on workers now, and the most there ever were: never more than there are workers */
+    uint64_t active_max;
+    uint64_t ready; /* tasks that wait for a worker */
+    uint64_t dispatched; /* tasks handed to workers */
+    uint64_t results; /* times a worker was heard to be free again */
+    uint64_t preempts; /* requests to let others run */
+    uint64_t taken_back; /* tasks that a driven worker had not begun when another was free */
+} weft_reactor_stats;
+
+/* Returns 0; -EINVAL (another scheduler, size too small to be any version). */
+WEFT_API int weft_reactor_stats_read(const weft_runtime *rt, weft_reactor_stats *out);
+
 /* How many workers sleep now, and how many are searching. */
 WEFT_API unsigned weft_stats_parked(const weft_runtime *rt);
 WEFT_API unsigned weft_stats_searching(const weft_runtime *rt);

@@ -15,6 +15,7 @@ const char *weft_strerror(int code) {
     case EAGAIN: return "not now: the queue is full, the result is not there yet, or no thread could be started";
     case ESHUTDOWN: return "the runtime is stopping and takes no more tasks";
     case ETIMEDOUT: return "the deadline passed";
+    case ETIME: return "had the processor for too long without ever waiting";
     case ECANCELED: return "cancelled";
     case EDEADLK: return "would wait for itself, or nothing can ever run again";
     case EBUSY: return "in use: another waiter is registered, or tasks are still running";
@@ -48,7 +49,6 @@ const char *weft_strerror(int code) {
     case ENOBUFS: return "no room left for it";
     case EBADMSG: return "malformed";
     case EPROTO: return "the other side does not follow the protocol";
-    case ETIME: return "it took too long";
     case EINTR: return "interrupted";
     default: return "unknown error";
     }

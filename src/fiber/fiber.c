@@ -88,6 +88,7 @@ static int make(struct weft_runtime *rt, const weft_fiber_spec *spec, struct wef
     fiber->account = account;
     if (account)
         account->left.ops -= slice;
+    fiber->preempted = 0;
     fiber->locals = NULL;
     fiber->lock = (struct wefti_lock){0};
     fiber->owned = NULL;
@@ -207,6 +208,7 @@ int weft_yield(void) {
     if (!wefti_task_is_fiber(task))
         return -EINVAL;
     struct wefti_fiber *self = wefti_fiber_of(task);
+    wefti_fiber_rested(self);
     wefti_fiber_yield(w, self);
     return wefti_fiber_must_end(self) ? -ECANCELED : 0;
 }
@@ -249,6 +251,14 @@ static bool slice_is_over(struct wefti_worker *w) {
     return false;
 }
 
+/* The scheduler asked (R32).  Who has to be asked again and again without ever waiting has failed: it is cancelled, and its status will be
+ * -ETIME (switch.c). */
+static __attribute__((noinline)) void preempt(struct wefti_worker *w, struct wefti_fiber *self) {
+    if (self->preempted < WEFTI_PREEMPT_MAX && ++self->preempted == WEFTI_PREEMPT_MAX)
+        wefti_cancel(&self->task, WEFT_REASON_BUDGET);
+    wefti_fiber_yield(w, self);
+}
+
 int weft_checkpoint(void) {
     struct wefti_worker *w = wefti_worker_here();
     struct weft_task *task = w ? w->current : NULL;
@@ -264,6 +274,9 @@ int weft_checkpoint(void) {
     if (WEFTI_UNLIKELY(w->rt->sim)) { /* nothing may hang on how long it took: now and then */
         if (wefti_random_below(&w->random, SIM_CHECKPOINT) == 0 && !self->preempt_off)
             wefti_fiber_yield(w, self);
+    } else if (w->central) {
+        if (WEFTI_UNLIKELY(wefti_preempt_is_asked(w)) && !self->preempt_off)
+            preempt(w, self);
     } else if ((w->slice_polls != load_own(&w->counters.polls) || --w->slice_left == 0) && slice_is_over(w) &&
                !self->preempt_off)
         wefti_fiber_yield(w, self);

@@ -45,6 +45,8 @@ static bool help_begin(struct wefti_worker *w, struct wefti_help *help) {
 
 static void help_end(struct wefti_worker *w, const struct wefti_help *help) {
     wefti_worker_found(w); /* our poll goes on: we do not search any more, though we may have been woken for it */
+    if (w->central)
+        w->sched->resume(w);
     w->current = help->current;
     w->done = help->done;
     w->help = help->below;

@@ -56,17 +56,18 @@ static inline void arrived(struct wefti_worker *w) {
         wefti_word_to_yielded(&task->word);
         w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
     } else if (wefti_word_to_idle(&task->word)) {
-        if (wefti_task_is_pinned(task))
+        if (wefti_worker_keeps(w, task))
             wefti_chain_append(&w->pinned, &task->link);
         else
             w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
     }
 }
 
-/* May fibers follow each other without the loop?  A driver counts polls, a helping join waits for its turn, and the loop must
- * come by now and then: it asks the scheduler at the last poll of each tick, when some look further than usual. */
+/* May fibers follow each other without the loop?  A driver counts polls, a control thread wants to hear of each, a helping join
+ * waits for its turn, and the loop must come by now and then: it asks the scheduler at the last poll of each tick, when some look further
+ * than usual. */
 static inline bool may_go_on(const struct wefti_worker *w) {
-    return !w->driven && w->help_depth == 0 && w->tick_left > 2;
+    return !(w->driven | w->central) && w->help_depth == 0 && w->tick_left > 2;
 }
 
 /* It begins on this stack. */
@@ -157,6 +158,8 @@ static void runner(void *pass) {
             if (WEFTI_UNLIKELY(fiber->owned != NULL)) /* its own: others only read it */
                 left_open(fiber);
             w = wefti_worker_here(); /* it may have come to another */
+            if (WEFTI_UNLIKELY(fiber->preempted == WEFTI_PREEMPT_MAX))
+                status = -ETIME; /* R32 */
             void *value = fiber->has_value ? fiber->value : status < 0 ? NULL : (void *)(intptr_t)status;
             weft_result result = {status < 0 ? status : 0, value};
             fiber->stack = NULL;
@@ -209,6 +212,7 @@ void wefti_fiber_suspend(struct wefti_fiber *self) {
     struct wefti_worker *w = wefti_worker_here();
     w->left = &self->task;
     w->left_said = WEFT_PENDING;
+    wefti_fiber_rested(self);
     leave(w, self);
 }
 
@@ -240,17 +244,23 @@ static void yield_anywhere(struct wefti_worker *w, struct wefti_fiber *self) {
 }
 
 void wefti_fiber_yield(struct wefti_worker *w, struct wefti_fiber *self) {
-    if (WEFTI_LIKELY(wefti_task_is_pinned(&self->task)))
+    if (WEFTI_LIKELY(wefti_worker_keeps(w, &self->task)))
         yield_here(w, self);
     else
         yield_anywhere(w, self);
 }
 
 void wefti_fiber_preempt(struct wefti_worker *w, struct wefti_fiber *self) {
-    if (w->rt->sim) /* where there is but one worker, and the seed decides who is next */
+    if (w->rt->sim) { /* where there is but one worker, and the seed decides who is next */
         yield_anywhere(w, self);
-    else
+    } else if (w->central) {
+        uint16_t home = self->task.home;
+        self->task.home = (uint16_t)(w->index + 1); /* the control thread gives it back to us */
+        yield_anywhere(w, self);
+        self->task.home = home;
+    } else {
         yield_here(w, self);
+    }
 }
 
 bool wefti_fiber_grace_is_over(struct wefti_fiber *self, uint64_t word) {

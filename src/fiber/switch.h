@@ -24,6 +24,12 @@ static inline struct wefti_fiber *wefti_fiber_self(void) {
     return w && w->current && wefti_task_is_fiber(w->current) ? wefti_fiber_of(w->current) : NULL;
 }
 
+/* It gives its worker up by itself. */
+static inline void wefti_fiber_rested(struct wefti_fiber *self) {
+    if (WEFTI_UNLIKELY(self->preempted) && self->preempted < WEFTI_PREEMPT_MAX)
+        self->preempted = 0;
+}
+
 /* Suspend the running fiber until it is woken, or for no reason. */
 void wefti_fiber_suspend(struct wefti_fiber *self);
 /* Let others run first.  w: the calling worker. */

@@ -20,6 +20,7 @@
 struct wefti_inject {
     _Alignas(64) struct wefti_lock lock;
     _Atomic uint32_t length;   /* written under the lock */
+    _Atomic uint32_t held;     /* items that one taker has taken out and not passed on; written by that taker */
     _Atomic uint64_t admitted; /* items that came through wefti_inject_admit; written under the lock */
     bool closed;               /* admits nothing any more */
     struct wefti_chain chain;
@@ -58,7 +59,8 @@ static inline int wefti_inject_admit(struct wefti_inject *queue, struct wefti_li
     wefti_lock_take(&queue->lock);
     if (queue->closed) {
         result = -ESHUTDOWN;
-    } else if (load_own(&queue->length) >= capacity) {
+    } else if (load_own(&queue->length) + load_relaxed(&queue->held) >=
+               capacity) { /* a figure; hold has the lock too */
         result = -EAGAIN;
     } else {
         wefti_inject_append(queue, (struct wefti_chain){item, item, 1});
@@ -94,6 +96,25 @@ static inline struct wefti_chain wefti_inject_take(struct wefti_inject *queue, u
     }
     wefti_lock_give(&queue->lock);
     return taken;
+}
+
+/* For a taker that is the only one, and puts them into a queue of its own: take everything, which counts against the capacity
+ * until the taker says otherwise. */
+static inline struct wefti_chain wefti_inject_hold(struct wefti_inject *queue) {
+    struct wefti_chain taken = {NULL, NULL, 0};
+    if (wefti_inject_length(queue) == 0)
+        return taken;
+    wefti_lock_take(&queue->lock);
+    taken = queue->chain;
+    taken.count = load_own(&queue->length);
+    store_relaxed(&queue->length, 0); /* as in push */
+    store_relaxed(&queue->held, load_own(&queue->held) + taken.count); /* ordered by the lock */
+    wefti_lock_give(&queue->lock);
+    return taken;
+}
+/* So many of them are left. */
+static inline void wefti_inject_held(struct wefti_inject *queue, uint32_t left) {
+    store_relaxed(&queue->held, left); /* a figure */
 }
 
 /* How many one of `workers` workers fetches from a queue of `length` (B25): a fair share, between 4 and 64. */

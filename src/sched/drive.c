@@ -72,7 +72,7 @@ int weft_drive(weft_runtime *rt, unsigned max_polls) {
 weft_deadline weft_drive_next(weft_runtime *rt) {
     if (!rt->driven || wefti_drive_begin(rt))
         return WEFT_NEVER;
-    int64_t next = wefti_real(rt, wefti_timers_next(&rt->worker[0]));
+    int64_t next = wefti_real(rt, wefti_timers_next(rt->control ? rt->control : &rt->worker[0]));
     wefti_drive_end(rt);
     return next;
 }

@@ -92,8 +92,10 @@ int wefti_dump(struct weft_runtime *rt, int fd, uint64_t most) {
         "weft runtime %p: scheduler %s, %u workers (%u asleep, %u searching), %llu live, %u in the global queue\n",
         (void *)rt, rt->sched->name, rt->workers, wefti_idle_parked(&rt->idle),
         load_relaxed(&rt->idle.searching), /* figures */
-        (unsigned long long)wefti_live(rt), wefti_inject_length(&rt->inject));
+        (unsigned long long)wefti_live(rt), wefti_inject_length(&rt->inject) + load_relaxed(&rt->inject.held));
     line(&out, text, size, sizeof text);
+    if (rt->sched->describe)
+        line(&out, text, rt->sched->describe(rt, text, sizeof text), sizeof text);
     for (uint32_t i = 0; i < rt->workers; i++) {
         const struct wefti_counters *c = &rt->worker[i].counters;
         size = snprintf(text, sizeof text,

@@ -55,6 +55,11 @@ static inline bool wefti_park_fd(struct wefti_park *park, int fd, uint32_t what,
     return xchg_acquire(&park->word, WEFTI_UNPARKED) == WEFTI_PARK_NOTIFIED; /* P3, pairs with U1 */
 }
 
+/* The owner, as a hint. */
+static inline bool wefti_park_has_token(struct wefti_park *park) {
+    return load_relaxed(&park->word) == WEFTI_PARK_NOTIFIED;
+}
+
 /* Anyone.  The park may be gone once its owner has seen the token: it is not touched after U1. */
 static inline void wefti_park_wake(struct wefti_park *park) {
     uint32_t found = xchg_release(&park->word, WEFTI_PARK_NOTIFIED); /* U1, pairs with P3 */

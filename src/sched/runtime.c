@@ -8,7 +8,7 @@
 static const struct wefti_sched *const scheds[] = {
     [WEFT_SCHED_DEFAULT] = &wefti_sched_ring, [WEFT_SCHED_RING] = &wefti_sched_ring,
     [WEFT_SCHED_DEQUE] = &wefti_sched_deque,  [WEFT_SCHED_FIFO] = &wefti_sched_fifo,
-    [WEFT_SCHED_SIM] = &wefti_sched_sim,
+    [WEFT_SCHED_SIM] = &wefti_sched_sim,      [WEFT_SCHED_REACTOR] = &wefti_sched_reactor,
 };
 #define SCHEDS (sizeof scheds / sizeof scheds[0])
 
@@ -51,7 +51,7 @@ static int settle(const weft_config *given, weft_config *config) {
             if (!strcmp(scheds[i]->name, sched))
                 found = i;
         if (!found)
-            return bad_env("WEFT_SCHED", sched, "ring, deque, fifo or sim");
+            return bad_env("WEFT_SCHED", sched, "ring, deque, fifo, sim or reactor");
         config->sched = (weft_sched)found;
     }
     uint64_t workers = config->workers, seed = config->seed;
@@ -74,6 +74,7 @@ static void init_worker(struct weft_runtime *rt, uint32_t index, bool no_steal) 
     w->index = index;
     w->shared = rt->workers > 1 && !no_steal;
     w->driven = rt->driven && index == 0;
+    w->central = rt->sched->central;
     w->tick_left = WEFTI_TICK_POLLS;
     w->average = WEFTI_AVERAGE_START;
     w->global_interval = w->global_left = (uint32_t)(WEFTI_GLOBAL_TARGET / WEFTI_AVERAGE_START);
@@ -90,6 +91,8 @@ static void release(struct weft_runtime *rt, size_t allocated) {
     wefti_stack_pool_fini(&rt->stacks);
     wefti_sim_fini(rt);
     wefti_profile_fini(rt);
+    if (rt->sched->fini)
+        rt->sched->fini(rt);
     if (rt->seen)
         wefti_free(rt->seen, allocated * sizeof *rt->seen);
     for (uint32_t i = 0; rt->worker && i < allocated; i++) {
@@ -108,31 +111,55 @@ static void release(struct weft_runtime *rt, size_t allocated) {
 
 /* Workers find each other through rt->workers, which must be final before the first of them looks: the threads wait at a
  * gate until we know how many could be started. */
+static void pass_gate(_Atomic uint32_t *gate) {
+    while (load_acquire(gate) == 0) /* pairs with open_gate: the number of workers */
+        wefti_futex_wait(gate, 0, INT64_MAX);
+}
+static void open_gate(struct weft_runtime *rt) {
+    store_release(&rt->gate, 1); /* pairs with pass_gate */
+    wefti_futex_wake(&rt->gate, INT32_MAX);
+}
+
 static void thread_main(void *arg) {
     struct wefti_worker *w = arg;
-    _Atomic uint32_t *gate = &w->rt->gate;
-    while (load_acquire(gate) == 0) /* pairs with start_threads: the number of workers */
-        wefti_futex_wait(gate, 0, INT64_MAX);
+    pass_gate(&w->rt->gate);
     wefti_worker_main(w);
+}
+
+static void control_main(void *arg) {
+    struct weft_runtime *rt = arg;
+    pass_gate(&rt->gate);
+    rt->sched->control(rt);
 }
 
 static int start_threads(struct weft_runtime *rt) {
     int error = 0;
+    char name[16];
     uint32_t started = rt->driven ? 1 : 0;
+    if (rt->control) {
+        snprintf(name, sizeof name, "%s:ctl", rt->name);
+        error = wefti_thread_start(&rt->control->thread, control_main, rt, name);
+        if (error)
+            return error;
+    }
     for (; started < rt->workers; started++) {
-        char name[16];
         snprintf(name, sizeof name, "%s-%u", rt->name, (unsigned)started % 1000);
         error = wefti_thread_start(&rt->worker[started].thread, thread_main, &rt->worker[started], name);
         if (error)
             break;
     }
-    if (started == 0)
+    if (started == 0) {
+        if (rt->control) {
+            rt->sched->stop(rt);
+            open_gate(rt);
+            wefti_thread_join(&rt->control->thread);
+        }
         return error;
+    }
     rt->workers = rt->idle.workers = started; /* go on with those we got */
     for (uint32_t i = 0; i < started; i++)
         rt->worker[i].shared = rt->worker[i].shared && started > 1;
-    store_release(&rt->gate, 1); /* pairs with thread_main */
-    wefti_futex_wake(&rt->gate, INT32_MAX);
+    open_gate(rt);
     return 0;
 }
 
@@ -164,7 +191,7 @@ static int create(weft_config config, weft_runtime **out) {
     wefti_stack_pool_init(&rt->stacks);
     rt->heavy_fence = wefti_fence_heavy_init() == 0;
     rt->lifo_stealing = rt->workers > 1 && rt->heavy_fence;
-    uint32_t allocated = rt->workers;
+    uint32_t allocated = rt->workers + (rt->sched->control ? 1 : 0);
     rt->worker = wefti_alloc(allocated * sizeof *rt->worker);
     rt->seen = wefti_alloc(allocated * sizeof *rt->seen);
     if (!rt->worker || !rt->seen) {
@@ -176,8 +203,13 @@ static int create(weft_config config, weft_runtime **out) {
     if ((error = wefti_profile_init(rt, &config)))
         goto fail;
     rt->allocated = allocated;
-    for (uint32_t i = 0; i < rt->workers; i++)
+    for (uint32_t i = 0; i < allocated; i++)
         init_worker(rt, i, config.no_steal);
+    if (rt->sched->control) {
+        rt->control = &rt->worker[rt->workers];
+        if ((error = rt->sched->init(rt)))
+            goto fail;
+    }
     if ((error = start_threads(rt)))
         goto fail;
     if (rt->driven) { /* announced as asleep until it is driven for the first time */

@@ -34,6 +34,7 @@
 #define WEFTI_PINNED_MAX 16u                   /* own fibers in a row, before the scheduler is asked again */
 #define WEFTI_YIELD_OPS 1024u                  /* J5: metered ops of a fiber before others run */
 #define WEFTI_HELP_MAX 4096u                   /* polls that wait on one stack, if it is large enough */
+#define WEFTI_PREEMPT_MAX 1000u                /* R32: preemptions in a row, then the task has failed */
 #define WEFTI_CANCEL_GRACE INT64_C(2000000000) /* R36: how long cancelled tasks and held references may take */
 
 #define WEFTI_REASONS 256u
@@ -78,6 +79,7 @@ struct wefti_worker {
     bool watch_found;       /* ... it has found `watched` stuck: the next steal is to take what it holds */
     bool parking;           /* B21: between announcing and being back */
     bool driven;            /* no thread: weft_drive */
+    bool central;           /* runs only what the control thread hands it */
     struct wefti_help *help; /* the newest poll on our stack that waits */
     uint32_t help_depth;     /* how many there are */
     uintptr_t stack_limit;   /* of the thread that runs us: do not nest below */
@@ -123,6 +125,7 @@ struct wefti_worker {
     _Alignas(64) struct wefti_park park;
     _Atomic uint32_t claimed; /* idle.h, S5 */
     _Atomic int outside; /* of a driven worker whose caller sleeps in our poller (weft_drive_fd): 1 + its poke */
+    _Atomic uint64_t preempt; /* the poll, by its number, that is asked to let others run */
     struct wefti_lock timers_lock;
     _Atomic int64_t timers_next; /* timers.c */
     struct wefti_mpsc inbox; /* fibers of ours that others have woken */
@@ -133,10 +136,13 @@ struct wefti_worker {
 };
 
 /* A scheduler: where tasks wait and in which order they come out.  `w` is always the calling worker. */
+struct wefti_io;
+
 struct wefti_sched {
     const char *name;
     bool one_thread; /* only worker 0 exists */
     bool wake_each;  /* K3: every submit wakes a sleeper, also while another searches */
+    bool central; /* a control thread hands out all tasks: workers do not search, and do not keep their fibers either */
     /* Take a task that has just become SCHEDULED; never fails.  (What outside threads submit goes to the global queue
      * without the scheduler: wefti_submit.) */
     void (*submit)(struct wefti_worker *w, struct weft_task *task, enum wefti_submit why);
@@ -152,9 +158,25 @@ struct wefti_sched {
     bool (*stuck)(struct wefti_worker *w);
     /* Before sleeping: make everything public that the worker keeps to itself.  May be NULL. */
     void (*flush)(struct wefti_worker *w);
+
+    /* Of a central scheduler. */
+    int (*init)(struct weft_runtime *rt); /* 0 or -ENOMEM */
+    void (*fini)(struct weft_runtime *rt); /* also after init was not called, or failed */
+    /* The control thread, from when the number of workers is final; returns after `stop`, which is called when all workers have left. */
+    void (*control)(struct weft_runtime *rt);
+    void (*stop)(struct weft_runtime *rt);
+    /* The task that the worker was given has ended, waits, or was submitted AGAIN. */
+    void (*done)(struct wefti_worker *w);
+    /* The running poll has called wefti_worker_turn while it waited (it may have not), and goes on. */
+    void (*resume)(struct wefti_worker *w);
+    /* wefti_io_submit, wefti_io_complete. */
+    void (*io)(struct weft_runtime *rt, struct wefti_io *io, bool completed);
+    /* A line for dumps, as snprintf. */
+    int (*describe)(struct weft_runtime *rt, char *text, size_t room);
 };
 
-extern const struct wefti_sched wefti_sched_ring, wefti_sched_deque, wefti_sched_fifo, wefti_sched_sim;
+extern const struct wefti_sched wefti_sched_ring, wefti_sched_deque, wefti_sched_fifo, wefti_sched_sim,
+    wefti_sched_reactor;
 
 enum wefti_phase {
     WEFTI_OPEN, /* takes tasks from anywhere */
@@ -174,8 +196,9 @@ struct wefti_annex {
     int (*end)(struct wefti_annex *annex);
 };
 
-/* State of the simulator; sim.c. */
+/* State of the simulator, of the reactor; sim.c, reactor.h. */
 struct wefti_sim;
+struct wefti_reactor;
 
 struct weft_runtime {
     const struct wefti_sched *sched;
@@ -211,6 +234,8 @@ struct weft_runtime {
     _Atomic uint64_t denied;
     struct wefti_sim *sim;
     _Atomic(struct wefti_annex *) annex; /* NULL, or set once */
+    struct wefti_reactor *reactor;
+    struct wefti_worker *control; /* of a central scheduler, behind the workers: a thread, a park, all timers */
     _Atomic(const char *) reasons[WEFTI_REASONS]; /* what tasks wait for; [0] is unused */
     struct wefti_worker *worker; /* array */
     _Atomic uint64_t *seen; /* polls of each worker at the last look of the watch */
@@ -244,6 +269,16 @@ static inline struct wefti_worker *wefti_others_next(struct wefti_others *others
             return other;
     }
     return NULL;
+}
+
+/* It is a fiber of this worker's, which waits for its turn in the worker's own queue. */
+static inline bool wefti_worker_keeps(const struct wefti_worker *w, const struct weft_task *task) {
+    return wefti_task_is_pinned(task) && !w->central;
+}
+
+/* The running task has been asked to let others run. */
+static inline bool wefti_preempt_is_asked(const struct wefti_worker *w) {
+    return load_relaxed(&w->preempt) == load_own(&w->counters.polls); /* a request, nothing behind it */
 }
 
 /* What fibers' polls say beside the public three: the switch has done the rest. */
@@ -380,6 +415,27 @@ int64_t wefti_now(const struct weft_runtime *rt);
 uint64_t wefti_live(const struct weft_runtime *rt);
 /* A worker found nothing to do: if the runtime is stopping and nothing is left, tell the stopper. */
 void wefti_stop_check(struct weft_runtime *rt);
+
+/* -- io.c -------------------------------------------------------------------------------------------- */
+/* Work for the I/O threads, and a task that waits for it.  A scheduler with a control thread passes both ways through it. */
+struct wefti_io {
+    struct wefti_link link;
+    void (*route)(struct wefti_io *io); /* gives it to the pool; must not block */
+    wefti_waker waker; /* spent when it is done */
+};
+/* By the task, on its worker, before it waits. */
+void wefti_io_submit(struct weft_runtime *rt, struct wefti_io *io);
+/* By the I/O thread, when the result has been left for the task.  The record may be gone afterwards. */
+void wefti_io_complete(struct weft_runtime *rt, struct wefti_io *io);
+
+/* -- reactor.c --------------------------------------------------------------------------------------- */
+/* Waiters that ask to be tried again, in the order in which they came, in each turn of the control thread until `retry` says true;
+ * the record may be gone then.  False: there is no such thread, and whoever serves them wakes them. */
+struct wefti_retry {
+    struct wefti_link link;
+    bool (*retry)(struct wefti_retry *retry);
+};
+bool wefti_retry(struct weft_runtime *rt, struct wefti_retry *retry);
 
 /* -- jobs.c ------------------------------------------------------------------------------------------ */
 /* Take the oldest public job of another worker and run it.  False: there was none. */

@@ -94,6 +94,10 @@ static void join_workers(struct weft_runtime *rt) {
             wefti_thread_yield();
         wefti_drive_end(rt);
     }
+    if (rt->control) { /* last: a driver may be waiting for its answer */
+        rt->sched->stop(rt);
+        wefti_thread_join(&rt->control->thread);
+    }
 }
 
 static int stop(struct weft_runtime *rt, int64_t until) {

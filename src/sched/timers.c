@@ -3,6 +3,7 @@
  * What.   A timer belongs to the worker on which it was set.  That worker looks at its wheel while it runs, and sleeps no longer than
  *         until the next one.  Others touch the wheel to take a timer out, and to ring what a worker that is stuck in a long
  *         poll has left overdue; so its lock is nearly always free.  A runtime with one worker does without.
+ *         Where a control thread hands out the tasks, all timers are its.
  * Words.  wheel, alarm->timer: under the lock.  alarm->rang: set once, under the lock, the ringer's last touch.
  *         timers_next: no timer in the wheel is due before; written under the lock, by others read as a hint.
  * Race.   ringer: R1 lock, take the timer out          task: C1 woken for any reason; rang? then the alarm is its own
@@ -19,27 +20,29 @@
 #define BATCH 32u                /* tasks that are woken for one turn of the lock */
 #define OVERDUE WEFTI_WHEEL_TICK /* so late a timer must be before others ring it */
 
+static bool is_shared(const struct wefti_worker *w) { return w->rt->workers > 1 || w->rt->control; }
 static void lock(struct wefti_worker *w) {
-    if (w->rt->workers > 1)
+    if (is_shared(w))
         wefti_lock_take(&w->timers_lock);
 }
 static void unlock(struct wefti_worker *w) {
-    if (w->rt->workers > 1)
+    if (is_shared(w))
         wefti_lock_give(&w->timers_lock);
 }
 
 int64_t wefti_now(const struct weft_runtime *rt) { return rt->sim ? wefti_sim_clock(rt) : wefti_clock(); }
 
 void wefti_alarm_set(struct wefti_worker *w, struct wefti_alarm *alarm, struct weft_task *task, int64_t until) {
+    struct wefti_worker *keeper = w->rt->control ? w->rt->control : w;
     alarm->task = task;
-    alarm->worker = w;
+    alarm->worker = keeper;
     store_relaxed(&alarm->rang, false); /* before it is in the wheel */
-    lock(w);
-    wefti_wheel_add(&w->timers, &alarm->timer, until);
-    if (until < load_relaxed(&w->timers_next)) /* the lock orders it */
-        store_relaxed(&w->timers_next, until); /* a hint to others */
-    unlock(w);
-    if (!w->look_left)
+    lock(keeper);
+    wefti_wheel_add(&keeper->timers, &alarm->timer, until);
+    if (until < load_relaxed(&keeper->timers_next)) /* the lock orders it */
+        store_relaxed(&keeper->timers_next, until); /* a hint to others */
+    unlock(keeper);
+    if (keeper == w && !w->look_left) /* a control thread looks when it hears that the task waits, or soon */
         w->look_left = 1;
 }
 
@@ -86,7 +89,8 @@ void wefti_worker_look(struct wefti_worker *w) {
 }
 
 int64_t wefti_timers_next(struct wefti_worker *w) {
-    return wefti_timers_any(w) ? load_relaxed(&w->timers_next) : INT64_MAX; /* only we make it earlier */
+    return wefti_timers_any(w) ? load_relaxed(&w->timers_next)
+                               : INT64_MAX; /* only we make it earlier; or we are told */
 }
 
 static bool is_overdue(struct wefti_worker *other, int64_t now) {

@@ -121,6 +121,10 @@ static void wake_claimed(struct weft_runtime *rt, struct wefti_worker *w, uint32
 }
 
 void wefti_notify(struct weft_runtime *rt, struct wefti_worker *w) {
+    if (WEFTI_UNLIKELY(rt->control)) {
+        wefti_park_wake(&rt->control->park); /* reactor.h, E2 */
+        return;
+    }
     fence_seq_cst(); /* S2, F1 */
     if (load_relaxed(&rt->idle.searching) && !rt->sched->wake_each) /* S3; F1 orders it */
         return;
@@ -230,6 +234,8 @@ bool wefti_worker_turn(struct wefti_worker *w) {
         task = wefti_worker_pick(w);
     if (WEFTI_UNLIKELY(!task)) {
         bool ran_job = false;
+        if (w->central)
+            return false;
         task = search(w, &ran_job);
         if (!task)
             return ran_job;
@@ -237,6 +243,8 @@ bool wefti_worker_turn(struct wefti_worker *w) {
     if (WEFTI_UNLIKELY(w->searching | w->owes_watch))
         wefti_worker_found(w);
     run(w, task);
+    if (WEFTI_UNLIKELY(w->central))
+        w->sched->done(w);
     wefti_worker_spend(w);
     return true;
 }
@@ -254,9 +262,13 @@ bool wefti_worker_announce(struct wefti_worker *w) {
         wefti_idle_end_search(&rt->idle); /* P2 */
     }
     fence_seq_cst(); /* P3, F2 */
-    if (load_relaxed(&rt->idle.searching) == 0 && /* F2 orders it */
-        (w->sched->has_work(w) || wefti_jobs_public(w))) /* P4: recheck */
+    if (w->central) {
+        if (w->sched->has_work(w)) /* P4: recheck; nobody else looks here */
+            return false;
+    } else if (load_relaxed(&rt->idle.searching) == 0 && /* F2 orders it */
+               (w->sched->has_work(w) || wefti_jobs_public(w))) { /* P4: recheck */
         return false;
+    }
     if (!wefti_mpsc_is_empty(&w->inbox)) /* P4: recheck; nobody else looks here */
         return false;
     return load_relaxed(&rt->phase) != WEFTI_STOPPED; /* recheck; if missed, the stopper's token ends the sleep */

@@ -46,7 +46,8 @@ struct wefti_fiber {
     struct wefti_owned *owned; /* the newest thing it has open; under the lock */
     _Atomic int64_t shield_until; /* weft_shield_until: its own limit for shields ... */
     _Atomic int64_t grace; /* ... and that of whoever cancelled it */
-    uint32_t owned_in_frames; /* how many of `owned` are in the caller's memory, perhaps on our stack */
+    uint32_t owned_in_frames : 22; /* how many of `owned` are in the caller's memory, perhaps on our stack */
+    uint32_t preempted : 10; /* in a row, without having waited or yielded by itself */
     /* Metering (fiber/meter.h): the running fiber's own. */
     int32_t ops_left; /* until something is due; below 0: it is, and as many are owed */
     uint64_t ops_end; /* all ops it will have used when `left` is 0 */

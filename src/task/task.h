@@ -27,7 +27,7 @@ struct weft_task {
         void *value;       /* the result, after: word.h, rule 4 */
     };
     void (*drop)(void *state);
-    int status;         /* the result */
+    int status;         /* the result; before, of whoever has it in a queue */
     uint8_t size_class; /* slab.h */
     uint8_t layout;     /* where the inline state begins; 0: `pointer` is the caller's state; and WEFTI_IS_FIBER */
     uint16_t home;      /* of a fiber that has begun: its worker's index + 1, or WEFTI_HOME_ANY; else 0 */

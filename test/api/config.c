@@ -17,7 +17,7 @@ static int create_with(weft_config config) {
 TEST(config_refuses, "B57") {
     weft_config config = WEFT_CONFIG_INIT;
     CHECK_EQ(create_with(config), 0);
-    config.sched = (weft_sched)5;
+    config.sched = (weft_sched)6;
     CHECK_EQ(create_with(config), -EINVAL);
     config.sched = (weft_sched)-1;
     CHECK_EQ(create_with(config), -EINVAL);
@@ -100,8 +100,8 @@ static int with_env(const char *name, const char *value) {
 }
 
 TEST(config_env_sched, "") {
-    static const char *const good[] = {"ring", "deque", "fifo", "sim"};
-    static const char *const bad[] = {"Ring", "rings", "reactor", "ring ", "1", "default"};
+    static const char *const good[] = {"ring", "deque", "fifo", "sim", "reactor"};
+    static const char *const bad[] = {"Ring", "rings", "reactors", "ring ", "1", "default"};
     for (int i = 0; i < 4; i++) {
         weft_config config = WEFT_CONFIG_INIT;
         weft_runtime *rt = NULL;

@@ -155,7 +155,7 @@ API_TEST(drive_from_own_loop, "") {
 }
 
 /* Worker 0 is the caller's, the others have threads: work is shared between them. */
-API_TEST(drive_with_threads_beside, "", .sched = "ring deque fifo") {
+API_TEST(drive_with_threads_beside, "", .sched = "ring deque fifo reactor") {
     weft_runtime *rt = begin_driven(3);
     CHECK_EQ(weft_runtime_workers(rt), 3);
     atomic_uint ran = 0;

@@ -22,6 +22,9 @@ static unsigned lines(void) {
     return count;
 }
 
+/* Lines before the tasks: the runtime, the reactor if there is one, the workers. */
+static unsigned head(weft_runtime *rt) { return 1 + fixture_on("reactor") + weft_runtime_workers(rt); }
+
 static weft_task *go_named(weft_runtime *rt, weft_poll_fn poll, void *state, const char *name) {
     weft_spec spec = WEFT_SPEC_INIT;
     weft_task *task = NULL;
@@ -78,7 +81,7 @@ API_TEST(dump_tells, "", .workers = {2}) {
     CHECK_CONTAINS(text, expected);
     CHECK_CONTAINS(text, "0 live");
     CHECK_CONTAINS(text, "worker 0:");
-    CHECK_EQ(lines(), 1 + weft_runtime_workers(rt));
+    CHECK_EQ(lines(), head(rt));
 
     weft_task *task[6] = {
         go_named(rt, never_woken, NULL, "hopeless"),  go_named(rt, fixture_wait_gate, &gate, "patient"),
@@ -91,7 +94,7 @@ API_TEST(dump_tells, "", .workers = {2}) {
     until_idle(task[5]);
     weft_task_cancel(task[3]);
     dump(rt);
-    CHECK_EQ(lines(), 1 + weft_runtime_workers(rt) + 6);
+    CHECK_EQ(lines(), head(rt) + 6);
     CHECK_CONTAINS(text, "6 live");
     CHECK_CONTAINS(text, "\"hopeless\" idle, waits for a waker that nobody holds");
     CHECK_CONTAINS(text, "\"patient\" idle joined, waits for a waker\n");
@@ -104,7 +107,7 @@ API_TEST(dump_tells, "", .workers = {2}) {
     gate_open(&rain);
     REQUIRE_EVENTUALLY(weft_stats_live(rt) == 3);
     dump(rt);
-    CHECK_EQ(lines(), 1 + weft_runtime_workers(rt) + 3); /* who has ended is not listed, held or not */
+    CHECK_EQ(lines(), head(rt) + 3); /* who has ended is not listed, held or not */
     CHECK(!strstr(text, "patient"));
     gate_open(&careful.gate);
     for (int i = 0; i < 6; i++) {
@@ -140,7 +143,7 @@ API_TEST(dump_escapes, "") {
     weft_task *task = go_named(rt, fixture_wait_gate, &gate, name);
     until_idle(task);
     dump(rt);
-    CHECK_EQ(lines(), 2 + weft_runtime_workers(rt));
+    CHECK_EQ(lines(), head(rt) + 1);
     for (const char *c = text; *c; c++)
         REQUIRE(*c == '\n' || (*c >= ' ' && *c < 127));
     CHECK_CONTAINS(text, "evil?  task 0x0");
@@ -151,7 +154,7 @@ API_TEST(dump_escapes, "") {
     task = go_named(rt, fixture_wait_gate, &gate, name);
     until_idle(task);
     dump(rt);
-    CHECK_EQ(lines(), 2 + weft_runtime_workers(rt));
+    CHECK_EQ(lines(), head(rt) + 1);
     CHECK_CONTAINS(text, "nnnnnnnnnn");
     gate_open(&gate);
     fixture_finish(task);
@@ -169,7 +172,7 @@ API_TEST(dump_escapes_reasons, "") {
     weft_task *task = go_named(rt, wait_evil, &gate, "x");
     until_idle(task);
     CHECK_CONTAINS(dump(rt), "waits for a?b?[31m\n");
-    CHECK_EQ(lines(), 2 + weft_runtime_workers(rt));
+    CHECK_EQ(lines(), head(rt) + 1);
     gate_open(&gate);
     fixture_finish(task);
     fixture_end(rt);

@@ -178,7 +178,7 @@ static weft_poll fork_meeting(weft_task *self, void *state) {
     return weft_done(self, 0, NULL);
 }
 
-API_TEST(fork_is_stolen, "B1", .sched = "ring deque fifo", .workers = {2, 4}) {
+API_TEST(fork_is_stolen, "B1", .sched = "ring deque fifo reactor", .workers = {2, 4}) {
     weft_runtime *rt = fixture_begin(NULL);
     REQUIRE_EVENTUALLY(weft_stats_parked(rt) >= weft_runtime_workers(rt) - 1);
     fixture_finish(fixture_go(rt, fork_meeting, NULL));

@@ -34,7 +34,7 @@ API_TEST(idle_quiescence, "B43", .workers = {1, 2, 4}) {
 }
 
 /* Blocked workers use no processor; with the default timeout, next to none. */
-API_TEST(idle_cpu, "K11 B35", .workers = {1, 4}) {
+API_TEST(idle_cpu, "K11 B35 R12", .workers = {1, 4}) {
     for (int patient = 0; patient < 2; patient++) {
         weft_runtime *rt = patient ? fixture_begin_patient() : fixture_begin(NULL);
         atomic_uint ran = 0;
@@ -50,7 +50,7 @@ API_TEST(idle_cpu, "K11 B35", .workers = {1, 4}) {
 }
 
 /* Without any notification a worker looks again every 10 ms. */
-API_TEST(idle_park_timeout, "B37", .workers = {1}) {
+API_TEST(idle_park_timeout, "B37", .sched = "ring deque fifo sim", .workers = {1}) {
     weft_runtime *rt = fixture_begin(NULL);
     REQUIRE_EVENTUALLY(fixture_stats(rt).parks >= 1);
     uint64_t before = fixture_stats(rt).parks;
@@ -64,7 +64,7 @@ API_TEST(idle_park_timeout, "B37", .workers = {1}) {
 }
 
 /* Configured otherwise: a short timeout, and none at all. */
-API_TEST(idle_park_timeout_set, "B37", .workers = {2}) {
+API_TEST(idle_park_timeout_set, "B37", .sched = "ring deque fifo sim", .workers = {2}) {
     weft_config config = WEFT_CONFIG_INIT;
     config.park_timeout_ns = 100000;
     weft_runtime *rt = fixture_begin(&config);
@@ -106,10 +106,10 @@ static void expect_all_at_work(weft_runtime *rt) {
     fixture_end(rt);
 }
 
-API_TEST(idle_chain_of_wakes, "B38 B39", .sched = "ring deque fifo", .workers = {4}) {
+API_TEST(idle_chain_of_wakes, "B38 B39", .sched = "ring deque fifo reactor", .workers = {4}) {
     expect_all_at_work(fixture_begin_patient()); /* by wakes alone */
 }
 
-API_TEST(idle_no_task_beside_sleepers, "B1", .sched = "ring deque fifo", .workers = {4}) {
+API_TEST(idle_no_task_beside_sleepers, "B1", .sched = "ring deque fifo reactor", .workers = {4}) {
     expect_all_at_work(fixture_begin(NULL));
 }

@@ -26,7 +26,7 @@ static weft_runtime *begin_as(weft_sched sched) { /* the environment would decid
 TEST(runtimes_of_every_kind, "") {
     for (uintptr_t i = 0; i < RUNTIMES; i++)
         many.rt[i] = begin_as((weft_sched)(i + 1));
-    static const char *const names[] = {"ring", "deque", "fifo", "sim"};
+    static const char *const names[] = {"ring", "deque", "fifo", "sim", "reactor"};
     for (uintptr_t i = 0; i < RUNTIMES; i++) {
         CHECK_STR(weft_runtime_sched(many.rt[i]), names[i]);
         CHECK_EQ(weft_runtime_workers(many.rt[i]), i == 3 ? 1 : 2);

@@ -332,7 +332,7 @@ API_TEST(sim_no_deadlock_with_wakers_outside, "J6", ON_SIM, .timeout = 10) {
 }
 
 /* The others have no fingerprint. */
-API_TEST(sim_hash_elsewhere, "", .sched = "ring deque fifo") {
+API_TEST(sim_hash_elsewhere, "", .sched = "ring deque fifo reactor") {
     weft_runtime *rt = fixture_begin(NULL);
     CHECK_EQ(weft_sim_hash(rt), 0);
     fixture_end(rt);

@@ -36,7 +36,7 @@
 #endif
 
 enum { EXIT_SKIPPED = 77, EXIT_HUNG = 124, TIMEOUT_S = 30, DUMP_S = 2, FILTERS_MAX = 16 };
-static const char *const schedulers[] = {"ring", "deque", "fifo", "sim"};
+static const char *const schedulers[] = {"ring", "deque", "fifo", "sim", "reactor"};
 
 /* One test with the scheduler and the worker count it runs on. */
 struct run {

@@ -69,11 +69,15 @@ MC_CASE(rt_spawn_join_fifo, spawn_and_join, .arg = ON(1, WEFT_SCHED_FIFO), .prov
         .stale_counts = true, .seconds = 4);
 MC_CASE(rt_spawn_join_sim, spawn_and_join, .arg = ON(1, WEFT_SCHED_SIM), .proves = "J6", .bound = 2,
         .stale_counts = true, .seconds = 4);
+MC_CASE(rt_spawn_join_reactor, spawn_and_join, .arg = ON(1, WEFT_SCHED_REACTOR), .proves = "R2 R35", .bound = 2,
+        .stale_counts = true, .seconds = 4);
 MC_CASE(rt_two_workers_ring, spawn_and_join, .arg = ON(2, WEFT_SCHED_RING), .proves = "B38 B39 B40 B41", .bound = 1,
         .stale_counts = true, .seconds = 4);
 MC_CASE(rt_two_workers_deque, spawn_and_join, .arg = ON(2, WEFT_SCHED_DEQUE), .proves = "W11", .bound = 1,
         .stale_counts = true, .seconds = 4);
 MC_CASE(rt_two_workers_fifo, spawn_and_join, .arg = ON(2, WEFT_SCHED_FIFO), .proves = "K1 K3", .bound = 1,
+        .stale_counts = true, .seconds = 4);
+MC_CASE(rt_two_workers_reactor, spawn_and_join, .arg = ON(2, WEFT_SCHED_REACTOR), .proves = "R2 R11", .bound = 1,
         .stale_counts = true, .seconds = 4);
 
 /* -- A burst from outside: every task runs, with no further stimulus (B41). */
@@ -89,6 +93,8 @@ MC_CASE(rt_burst_ring, burst, .arg = ON(2, WEFT_SCHED_RING), .proves = "B39 B40 
         .max_exec = 10000);
 MC_CASE(rt_burst_deque, burst, .arg = ON(2, WEFT_SCHED_DEQUE), .proves = "W14 W37", .mode = MC_PCT, .max_exec = 10000);
 MC_CASE(rt_burst_fifo, burst, .arg = ON(2, WEFT_SCHED_FIFO), .proves = "K3 K8 W37", .mode = MC_PCT, .max_exec = 10000);
+MC_CASE(rt_burst_reactor, burst, .arg = ON(2, WEFT_SCHED_REACTOR), .proves = "R9 R11 R25", .mode = MC_PCT,
+        .max_exec = 10000);
 MC_CASE(rt_three_workers_ring, burst, .arg = ON(3, WEFT_SCHED_RING), .proves = "B41 B42", .mode = MC_PCT,
         .max_exec = 10000);
 MC_CASE(rt_three_workers_deque, burst, .arg = ON(3, WEFT_SCHED_DEQUE), .proves = "W15", .mode = MC_PCT,
@@ -112,6 +118,7 @@ static void overflow(void) {
 MC_CASE(rt_overflow_ring, overflow, .arg = WEFT_SCHED_RING, .proves = "B9 B16 B22 B23", .mode = MC_PCT,
         .max_exec = 10000);
 MC_CASE(rt_overflow_deque, overflow, .arg = WEFT_SCHED_DEQUE, .proves = "W18", .mode = MC_PCT, .max_exec = 10000);
+MC_CASE(rt_overflow_reactor, overflow, .arg = WEFT_SCHED_REACTOR, .proves = "R9 R35", .mode = MC_PCT, .max_exec = 5000);
 
 /* -- A waker from outside against the task that goes idle. */
 
@@ -147,6 +154,8 @@ MC_CASE(rt_wake_deque, wake_from_outside, .arg = WEFT_SCHED_DEQUE, .proves = "B5
         .seconds = 4);
 MC_CASE(rt_wake_fifo, wake_from_outside, .arg = WEFT_SCHED_FIFO, .proves = "K4 K5 K6", .bound = 1, .stale_counts = true,
         .seconds = 4);
+MC_CASE(rt_wake_reactor, wake_from_outside, .arg = WEFT_SCHED_REACTOR, .proves = "R19 R20", .bound = 1,
+        .stale_counts = true, .seconds = 4);
 
 /* -- Cancel at any moment: queued, running, idle, done.  The join returns, and the drop function ran once. */
 
@@ -177,6 +186,8 @@ MC_CASE(rt_cancel_ring, cancel_any_time, .arg = WEFT_SCHED_RING, .proves = "J31 
         .seconds = 4);
 MC_CASE(rt_cancel_fifo, cancel_any_time, .arg = WEFT_SCHED_FIFO, .proves = "J31", .bound = 1, .stale_counts = true,
         .seconds = 4);
+MC_CASE(rt_cancel_reactor, cancel_any_time, .arg = WEFT_SCHED_REACTOR, .proves = "J31", .bound = 1,
+        .stale_counts = true, .seconds = 4);
 
 /* -- A join with a deadline against the end of the task: the waiter's stack is not touched afterwards. */
 
@@ -220,6 +231,8 @@ static void join_in_poll(void) {
 MC_CASE(rt_join_poll_ring, join_in_poll, .arg = WEFT_SCHED_RING, .proves = "B33 R34", .mode = MC_PCT,
         .max_exec = 10000);
 MC_CASE(rt_join_poll_fifo, join_in_poll, .arg = WEFT_SCHED_FIFO, .proves = "B33", .mode = MC_PCT, .max_exec = 10000);
+MC_CASE(rt_join_poll_reactor, join_in_poll, .arg = WEFT_SCHED_REACTOR, .proves = "R13 R34", .mode = MC_PCT,
+        .max_exec = 10000);
 
 /* ... and the helping form. */
 static weft_poll help_child(weft_task *self, void *state) {
@@ -242,6 +255,8 @@ static void join_helping(void) {
 }
 MC_CASE(rt_join_helping_ring, join_helping, .arg = WEFT_SCHED_RING, .proves = "B33", .mode = MC_PCT, .max_exec = 10000);
 MC_CASE(rt_join_helping_fifo, join_helping, .arg = WEFT_SCHED_FIFO, .proves = "B33", .mode = MC_PCT, .max_exec = 10000);
+MC_CASE(rt_join_helping_reactor, join_helping, .arg = WEFT_SCHED_REACTOR, .proves = "R13 R25", .mode = MC_PCT,
+        .max_exec = 10000);
 
 /* -- Stop. */
 
@@ -256,6 +271,8 @@ MC_CASE(rt_stop_ring, stop_against_end, .arg = WEFT_SCHED_RING, .proves = "W36 W
         .stale_counts = true, .seconds = 4);
 MC_CASE(rt_stop_fifo, stop_against_end, .arg = WEFT_SCHED_FIFO, .proves = "K38 K39 K41", .bound = 2,
         .stale_counts = true, .seconds = 4);
+MC_CASE(rt_stop_reactor, stop_against_end, .arg = WEFT_SCHED_REACTOR, .proves = "R36", .bound = 2, .stale_counts = true,
+        .seconds = 4);
 
 static _Atomic int accepted;
 
@@ -297,6 +314,8 @@ MC_CASE(rt_stop_at_once_ring, stop_at_once, .arg = WEFT_SCHED_RING, .proves = "W
         .stale_counts = true, .seconds = 4, .idle_timeouts = 8);
 MC_CASE(rt_stop_at_once_fifo, stop_at_once, .arg = WEFT_SCHED_FIFO, .proves = "W35 W36", .bound = 1,
         .stale_counts = true, .seconds = 4, .idle_timeouts = 8);
+MC_CASE(rt_stop_at_once_reactor, stop_at_once, .arg = WEFT_SCHED_REACTOR, .proves = "R36", .bound = 1,
+        .stale_counts = true, .seconds = 4, .idle_timeouts = 8);
 
 /* -- Fork and join. */
 
@@ -325,7 +344,7 @@ static weft_poll fork_join(weft_task *self, void *state) {
 
 static void forks(void) {
     struct sum s = {4, 0};
-    start(WEFT_SCHED_RING, 2);
+    start(mc_arg() ? (weft_sched)mc_arg() : WEFT_SCHED_RING, 2);
     weft_task *task;
     mc_assert(weft_go(rt, fork_join, &s, &task) == 0);
     mc_assert(weft_join(task, NULL, WEFT_NEVER) == 0);
@@ -335,3 +354,4 @@ static void forks(void) {
 }
 MC_CASE(rt_fork_join, forks, .proves = "W17", .mode = MC_PCT, .max_exec = 10000);
 MC_CASE(rt_fork_join_bounded, forks, .proves = "W17", .bound = 1, .stale_counts = true, .seconds = 4);
+MC_CASE(rt_fork_join_reactor, forks, .arg = WEFT_SCHED_REACTOR, .proves = "R2", .mode = MC_PCT, .max_exec = 10000);

@@ -159,7 +159,7 @@ static void be_a_driver(unsigned index, void *arg) {
 }
 
 API_TEST(storm_balances, "B48 B49 B52 B54", .workers = {1, 2, 4}, .timeout = 60) {
-    storm.rounds = harness_is_slow() ? 5000 : 150000;
+    storm.rounds = harness_is_slow() ? 5000 : fixture_on("reactor") ? 30000 : 150000;
     storm.rt = fixture_begin_patient();
     harness_threads(THREADS, be_a_driver, NULL);
     CHECK_EQ(weft_runtime_stop(storm.rt, fixture_soon()), 0);

@@ -16,26 +16,32 @@ static inline struct weft_runtime *rig_begin(const struct wefti_sched *sched, ui
     struct weft_runtime *rt = wefti_alloc(sizeof *rt);
     REQUIRE(rt);
     rt->sched = sched;
-    rt->workers = rt->allocated = rt->idle.workers = workers;
-    rt->worker = wefti_alloc(workers * sizeof *rt->worker);
+    rt->workers = rt->idle.workers = workers;
+    rt->allocated = workers + (sched->control ? 1 : 0);
+    rt->worker = wefti_alloc(rt->allocated * sizeof *rt->worker);
     REQUIRE(rt->worker);
     rt->global_capacity = 65536;
     rt->park_timeout = INT64_MAX;
     rt->seed = 1;
     wefti_slab_init(&rt->slab, rt);
     rt->lifo_stealing = workers > 1 && wefti_fence_heavy_init() == 0;
-    for (uint32_t i = 0; i < workers; i++) {
+    for (uint32_t i = 0; i < rt->allocated; i++) {
         struct wefti_worker *w = &rt->worker[i];
         w->rt = rt;
         w->sched = sched;
         w->index = i;
         w->shared = workers > 1;
+        w->central = sched->central;
         w->tick_left = WEFTI_TICK_POLLS;
         w->average = WEFTI_AVERAGE_START;
         w->global_interval = w->global_left = (uint32_t)(WEFTI_GLOBAL_TARGET / WEFTI_AVERAGE_START);
         w->watched_polls = UINT64_MAX;
         store_relaxed(&w->timers_next, INT64_MAX);
         wefti_random_init(&w->random, i);
+    }
+    if (sched->control) {
+        rt->control = &rt->worker[workers];
+        REQUIRE_EQ(sched->init(rt), 0);
     }
     return rt;
 }
@@ -51,6 +57,8 @@ static inline struct wefti_worker *rig_be(struct weft_runtime *rt, int index) {
 static inline void rig_end(struct weft_runtime *rt) {
     rig_be(rt, -1);
     CHECK_EQ(wefti_live(rt), 0);
+    if (rt->control)
+        rt->sched->fini(rt);
     wefti_slab_fini(&rt->slab);
     wefti_free(rt->worker, rt->allocated * sizeof *rt->worker);
     wefti_free(rt, sizeof *rt);

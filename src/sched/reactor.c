@@ -1,0 +1,450 @@
+/* reactor.c - the scheduler `reactor`: the control thread's nine steps, and the workers' side (reactor.h has the design). */
+#include "sched/reactor.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "sched/jobs.h"
+
+static void count(_Atomic uint64_t *figure, uint64_t more) { wefti_count(figure, more); }
+
+/* -- What the reactor knows --------------------------------------------------------------------------------- */
+
+static uint64_t *free_word(struct wefti_reactor *r, uint32_t worker) { return &r->free[worker / 64]; }
+
+/* R25: `active` is the number of seats that are not open, as far as is known. */
+static void set_busy(struct wefti_reactor *r, uint32_t worker, bool busy) {
+    struct wefti_desk *desk = &r->desk[worker];
+    if (desk->busy == busy)
+        return;
+    uint64_t active = load_own(&r->now_is.active) + (busy ? 1u : UINT64_MAX);
+    wefti_assert(active <= r->rt->workers, active); /* R11 */
+    desk->busy = busy;
+    desk->lent = 0;
+    desk->polls = UINT64_MAX; /* whatever it runs next has not been seen */
+    *free_word(r, worker) ^= UINT64_C(1) << worker % 64;
+    store_relaxed(&r->now_is.active, active); /* figures */
+    if (active > load_own(&r->now_is.active_max))
+        store_relaxed(&r->now_is.active_max, active);
+}
+
+static struct wefti_chain *queue_of(struct wefti_reactor *r, struct weft_task *task, uint32_t *home) {
+    if (!wefti_task_is_pinned(task))
+        return &r->ready;
+    *home = task->home - 1u;
+    return &r->desk[*home].pinned;
+}
+
+static void count_ready(struct wefti_reactor *r) {
+    uint32_t ready = r->ready.count + r->own_ready;
+    store_relaxed(&r->now_is.ready, ready); /* a figure */
+    wefti_inject_held(&r->rt->inject, ready); /* B57: they still wait to be taken in */
+}
+
+/* Ready, behind all others.  Its place in that order is a number, kept where its result will be. */
+static void append(struct wefti_reactor *r, struct weft_task *task) {
+    uint32_t home = UINT32_MAX;
+    task->status = (int)r->order++;
+    wefti_chain_append(queue_of(r, task, &home), &task->link);
+    r->own_ready += home != UINT32_MAX;
+}
+
+/* Ready, and it was the oldest. */
+static void prepend(struct wefti_reactor *r, struct weft_task *task) {
+    uint32_t home = UINT32_MAX;
+    struct wefti_chain *chain = queue_of(r, task, &home);
+    task->link.next = chain->first;
+    if (!chain->count++)
+        chain->last = &task->link;
+    chain->first = &task->link;
+    r->own_ready += home != UINT32_MAX;
+}
+
+static void append_all(struct wefti_reactor *r, struct wefti_chain chain) {
+    for (struct wefti_link *link; (link = wefti_chain_take(&chain));)
+        append(r, wefti_task_of(link));
+}
+
+/* -- The steps ---------------------------------------------------------------------------------------------- */
+
+/* 1.  R4: all that is there. */
+static void drain_results(struct wefti_reactor *r) {
+    if (load_acquire(&r->asked)) { /* pairs with ask: what came before it is seen in this turn */
+        store_relaxed(&r->asked, 0); /* it waits for the answer */
+        r->owes_answer = true;
+    }
+    struct wefti_chain news = wefti_mpsc_take(&r->news); /* N1 */
+    for (struct wefti_link *link; (link = wefti_chain_take(&news));) {
+        struct wefti_seat *seat = (struct wefti_seat *)(void *)link; /* link is its first field */
+        bool open = wefti_seat_hear(seat); /* N2, N3 */
+        count(&r->now_is.results, open);
+        set_busy(r, (uint32_t)(seat - r->seat), !open);
+    }
+    append_all(r, wefti_mpsc_take(&r->again)); /* R32: to the back */
+    struct wefti_chain returned = wefti_mpsc_take(&r->returned);
+    for (struct wefti_link *link; (link = wefti_chain_take(&returned));)
+        prepend(r, wefti_task_of(link));
+}
+
+/* 2. */
+static void drain_submissions(struct wefti_reactor *r) {
+    struct wefti_chain chain = wefti_mpsc_take(&r->submitted);
+    for (struct wefti_link *link; (link = wefti_chain_take(&chain));) {
+        struct wefti_io *io = (struct wefti_io *)(void *)link; /* link is its first field */
+        io->route(io);
+    }
+}
+
+/* 3. */
+static void drain_completions(struct wefti_reactor *r) {
+    struct wefti_chain chain = wefti_mpsc_take(&r->completed);
+    for (struct wefti_link *link; (link = wefti_chain_take(&chain));)
+        wefti_wake(((struct wefti_io *)(void *)link)->waker); /* then the record may be gone */
+}
+
+/* 4. */
+static void check_timers(struct wefti_reactor *r) {
+    r->now = wefti_clock();
+    if (wefti_timers_any(r->rt->control)) /* who sets the first one is on a worker, and news of that comes */
+        wefti_timers_run(r->rt->control, r->now);
+}
+
+/* 5.  R28: who must wait on stays in line, before those that come later. */
+static void retry_waiters(struct wefti_reactor *r) {
+    struct wefti_chain asking = wefti_mpsc_take(&r->asking), before = r->retries;
+    for (struct wefti_link *link; (link = wefti_chain_take(&asking));)
+        wefti_chain_append(&before, link);
+    r->retries = (struct wefti_chain){NULL, NULL, 0};
+    for (struct wefti_link *link; (link = wefti_chain_take(&before));) {
+        struct wefti_retry *retry = (struct wefti_retry *)(void *)link; /* link is its first field */
+        if (!retry->retry(retry))
+            wefti_chain_append(&r->retries, link);
+    }
+}
+
+/* 6. */
+static void drain_injector(struct wefti_reactor *r) {
+    append_all(r, wefti_inject_hold(&r->rt->inject));
+    count_ready(r);
+}
+
+/* 7.  A run is known by its number: a request is for that run and no other, so that one which begins meanwhile is not asked
+ * (R10: never a short one). */
+static void check_preemption(struct wefti_reactor *r) {
+    if (load_own(&r->now_is.active) == 0 || r->now - r->looked < WEFTI_REACTOR_LOOK)
+        return;
+    r->looked = r->now;
+    for (uint32_t i = 0; i < r->rt->workers; i++) {
+        struct wefti_desk *desk = &r->desk[i];
+        struct wefti_worker *w = &r->rt->worker[i];
+        if (!desk->busy)
+            continue;
+        uint64_t polls = load_relaxed(&w->counters.polls); /* a figure */
+        if (polls != desk->polls) {
+            desk->polls = polls;
+            desk->since = r->now;
+        } else if (r->now - desk->since >= WEFTI_PREEMPT_AFTER && load_own(&w->preempt) != polls) {
+            store_relaxed(&w->preempt, polls); /* a request */
+            count(&r->now_is.preempts, 1);
+        }
+    }
+}
+
+/* The lowest worker whose seat is open, not below `from`; the driven one is not looked for.  -1: none. */
+static int next_free(struct wefti_reactor *r, uint32_t from) {
+    if (r->rt->driven && from == 0)
+        from = 1;
+    for (uint32_t i = from / 64; i < (r->rt->workers + 63) / 64; i++) {
+        uint64_t word = r->free[i] & (i == from / 64 ? UINT64_MAX << from % 64 : UINT64_MAX);
+        if (word)
+            return (int)(i * 64 + (uint32_t)__builtin_ctzll(word));
+    }
+    return -1;
+}
+
+/* H1, H2.  False: its seat has been closed meanwhile. */
+static bool hand(struct wefti_reactor *r, uint32_t worker, uintptr_t what) {
+    bool handed = wefti_seat_hand(&r->seat[worker], what);
+    set_busy(r, worker, true);
+    if (handed) {
+        count(&r->now_is.dispatched, 1);
+        wefti_notify_one(r->rt, NULL, &r->rt->worker[worker]); /* H2: wake */
+    }
+    return handed;
+}
+
+/* Which of two has been ready for longer? */
+static bool is_older(const struct wefti_link *a, const struct wefti_link *b) {
+    uint32_t ahead = (uint32_t)((const struct weft_task *)(const void *)a)->status -
+                     (uint32_t)((const struct weft_task *)(const void *)b)->status;
+    return (int32_t)ahead < 0;
+}
+
+/* Give this worker the oldest that it may have. */
+static void dispatch_to(struct wefti_reactor *r, uint32_t worker) {
+    struct wefti_desk *desk = &r->desk[worker];
+    bool own = desk->pinned.count && (!r->ready.count || is_older(desk->pinned.first, r->ready.first));
+    struct wefti_link *link = wefti_chain_take(own ? &desk->pinned : &r->ready);
+    if (!link)
+        return;
+    struct weft_task *task = wefti_task_of(link);
+    r->own_ready -= own;
+    count_ready(r); /* before it can run */
+    if (!hand(r, worker, wefti_seat_of_task(task)))
+        prepend(r, task);
+    else if (r->rt->worker[worker].driven && !own)
+        desk->lent = wefti_seat_of_task(task);
+}
+
+/* Who knows when a driven worker will be driven?  What it has not begun goes to another as soon as one is free. */
+static void take_back(struct wefti_reactor *r) {
+    struct wefti_desk *desk = &r->desk[0];
+    uintptr_t lent = desk->lent;
+    if (!lent || next_free(r, 1) < 0)
+        return;
+    desk->lent = 0;
+    if (!wefti_seat_take_back(&r->seat[0], lent))
+        return;
+    set_busy(r, 0, false);
+    count(&r->now_is.taken_back, 1);
+    prepend(r, (struct weft_task *)lent);
+}
+
+/* Forked jobs are pieces of a task that runs: a worker that has nothing else is told to take some. */
+static void dispatch_jobs(struct wefti_reactor *r) {
+    int next = next_free(r, 0);
+    for (uint32_t i = 0; next >= 0 && i < r->rt->workers; i++) {
+        if (!r->desk[i].busy || !wefti_deque_has_public(&r->rt->worker[i].jobs))
+            continue;
+        hand(r, (uint32_t)next, WEFTI_SEAT_JOBS);
+        next = next_free(r, (uint32_t)next + 1);
+    }
+}
+
+/* 8. */
+static void dispatch(struct wefti_reactor *r) {
+    if (r->rt->driven)
+        take_back(r);
+    for (int i = next_free(r, 0); i >= 0 && r->ready.count + r->own_ready; i = next_free(r, (uint32_t)i + 1))
+        dispatch_to(r, (uint32_t)i);
+    if (r->rt->driven && !r->desk[0].busy)
+        dispatch_to(r, 0);
+    if (load_own(&r->now_is.active) && !r->ready.count && r->rt->worker[0].shared)
+        dispatch_jobs(r);
+    count_ready(r);
+    if (r->owes_answer) {
+        r->owes_answer = false;
+        wefti_park_wake(&r->answer); /* wake */
+    }
+}
+
+/* 9.  R12.  Every event comes with a wake: the limits are for preemption, for retries, and for looking now and then. */
+static void wait(struct wefti_reactor *r) {
+    bool active = load_own(&r->now_is.active) && (r->idle_look != INT64_MAX || load_relaxed(&r->rt->has_fibers));
+    int64_t limit = active || r->retries.count ? WEFTI_REACTOR_LOOK : r->idle_look;
+    int64_t until = limit < INT64_MAX - r->now ? r->now + limit : INT64_MAX;
+    int64_t next = wefti_timers_next(r->rt->control); /* as in step 4 */
+    until = next < until ? next : until;
+    for (uint32_t i = 0; active && i < r->spin && !wefti_park_has_token(&r->rt->control->park); i++)
+        wefti_relax();
+    wefti_park_sleep(&r->rt->control->park, until); /* W2 */
+}
+
+void wefti_reactor_step(struct wefti_reactor *r, int step) {
+    static void (*const steps[])(struct wefti_reactor *r) = {
+        drain_results,  drain_submissions, drain_completions, check_timers, retry_waiters,
+        drain_injector, check_preemption,  dispatch,          wait,
+    };
+    count(&r->now_is.steps[step - 1], 1);
+    steps[step - 1](r);
+}
+
+static void free_all(struct wefti_reactor *r) {
+    memset(r->free, 0, sizeof r->free);
+    for (uint32_t i = 0; i < r->rt->workers; i++)
+        *free_word(r, i) |= UINT64_C(1) << i % 64;
+}
+
+static void control(struct weft_runtime *rt) {
+    free_all(rt->reactor); /* there may be fewer than there were to be */
+    while (!load_relaxed(&rt->reactor->stop)) /* the token orders it */
+        for (int step = 1; step <= 9; step++)
+            wefti_reactor_step(rt->reactor, step);
+}
+
+static void stop(struct weft_runtime *rt) {
+    store_relaxed(&rt->reactor->stop, 1); /* the token orders it */
+    wefti_park_wake(&rt->control->park);
+}
+
+/* -- A worker's side ---------------------------------------------------------------------------------------- */
+
+static struct wefti_seat *seat_of(const struct wefti_worker *w) { return &w->rt->reactor->seat[w->index]; }
+
+static void open_seat(struct wefti_worker *w) {
+    wefti_seat_open(seat_of(w), &w->rt->reactor->news); /* T2, T3 */
+    wefti_park_wake(&w->rt->control->park); /* T4: wake */
+}
+
+static void submit(struct wefti_worker *w, struct weft_task *task, enum wefti_submit why) {
+    if (why == WEFTI_SUBMIT_AGAIN) { /* with the result, which follows */
+        wefti_mpsc_push(&w->rt->reactor->again, &task->link);
+        return;
+    }
+    wefti_inject_push_one(&w->rt->inject, &task->link); /* E1 */
+    wefti_notify(w->rt, w); /* E2 */
+}
+
+/* A driven worker is gone when it finds nothing: it waits until the reactor has looked at everything once. */
+static void ask(struct wefti_worker *w) {
+    struct wefti_reactor *r = w->rt->reactor;
+    if (load_relaxed(&w->rt->phase) == WEFTI_STOPPED) /* nobody is there to answer; `driver` orders it */
+        return;
+    store_release(&r->asked, 1); /* pairs with step 1 */
+    wefti_park_wake(&w->rt->control->park);
+    wefti_park_sleep(&r->answer, INT64_MAX);
+}
+
+static struct weft_task *next(struct wefti_worker *w) {
+    struct wefti_seat *seat = seat_of(w);
+    if (load_own(&seat->slot) == WEFTI_SEAT_CLOSED)
+        open_seat(w); /* the task that we run waits, and helps */
+    uintptr_t found = wefti_seat_take(seat); /* T1 */
+    if (found == WEFTI_SEAT_OPEN && w->driven) {
+        ask(w);
+        found = wefti_seat_take(seat);
+    }
+    if (found == WEFTI_SEAT_JOBS) {
+        while (wefti_jobs_run_stolen(w))
+            ;
+        open_seat(w);
+        found = WEFTI_SEAT_OPEN;
+    }
+    return found == WEFTI_SEAT_OPEN ? NULL : (struct weft_task *)found;
+}
+
+static bool has_work(struct wefti_worker *w) { return load_relaxed(&seat_of(w)->slot) > WEFTI_SEAT_CLOSED; } /* F2 */
+
+/* The next task is likely to come at once. */
+static void done(struct wefti_worker *w) {
+    open_seat(w);
+    for (uint32_t i = 0; i < w->rt->reactor->spin && !w->driven && !has_work(w); i++)
+        wefti_relax();
+}
+
+/* The task that we run has waited, and goes on. */
+static void resume(struct wefti_worker *w) {
+    struct wefti_seat *seat = seat_of(w);
+    if (load_own(&seat->slot) == WEFTI_SEAT_CLOSED) /* it has not */
+        return;
+    uintptr_t found = wefti_seat_close(seat); /* C1 */
+    if (found > WEFTI_SEAT_JOBS)
+        wefti_mpsc_push(&w->rt->reactor->returned, &((struct weft_task *)found)->link);
+    wefti_seat_tell(seat, &w->rt->reactor->news); /* T3 */
+    wefti_park_wake(&w->rt->control->park); /* T4: wake */
+}
+
+static struct weft_task *steal(struct wefti_worker *w, bool last) {
+    (void)w, (void)last;
+    return NULL; /* nobody owns anything */
+}
+
+/* -- Other threads ------------------------------------------------------------------------------------------ */
+
+static void io(struct weft_runtime *rt, struct wefti_io *io, bool completed) {
+    wefti_mpsc_push(completed ? &rt->reactor->completed : &rt->reactor->submitted, &io->link); /* E1 */
+    wefti_park_wake(&rt->control->park); /* E2: wake */
+}
+
+bool wefti_retry(struct weft_runtime *rt, struct wefti_retry *retry) {
+    if (!rt->reactor)
+        return false;
+    wefti_mpsc_push(&rt->reactor->asking, &retry->link); /* E1 */
+    wefti_park_wake(&rt->control->park); /* E2: wake */
+    return true;
+}
+
+/* -- Beginning and end -------------------------------------------------------------------------------------- */
+
+static void fini(struct weft_runtime *rt) {
+    struct wefti_reactor *r = rt->reactor;
+    if (!r)
+        return;
+    size_t workers = (size_t)(rt->control - rt->worker);
+    if (r->seat)
+        wefti_free(r->seat, workers * sizeof *r->seat);
+    if (r->desk)
+        wefti_free(r->desk, workers * sizeof *r->desk);
+    wefti_free(r, sizeof *r);
+    rt->reactor = NULL;
+}
+
+static int init(struct weft_runtime *rt) {
+    struct wefti_reactor *r = rt->reactor = wefti_alloc(sizeof *r);
+    if (!r)
+        return -ENOMEM;
+    r->rt = rt;
+    r->seat = wefti_alloc(rt->workers * sizeof *r->seat);
+    r->desk = wefti_alloc(rt->workers * sizeof *r->desk);
+    if (!r->seat || !r->desk) {
+        fini(rt);
+        return -ENOMEM;
+    }
+    r->spin = wefti_cpu_count() > 1 ? WEFTI_SEAT_SPIN : 0;
+    r->idle_look = rt->park_timeout;
+    rt->park_timeout = INT64_MAX; /* workers sleep without limit: the reactor keeps the watch */
+    free_all(r);
+    return 0;
+}
+
+/* -- Looking ------------------------------------------------------------------------------------------------ */
+
+int weft_reactor_stats_read(const weft_runtime *rt, weft_reactor_stats *out) {
+    if (!rt->reactor)
+        return -EINVAL;
+    if (!out || out->size < offsetof(weft_reactor_stats, active))
+        return -EINVAL;
+    struct weft_reactor_stats_now *now = &rt->reactor->now_is;
+    weft_reactor_stats stats;
+    memset(&stats, 0, sizeof stats);
+#define READ(field) stats.field = load_relaxed(&now->field) /* figures; nothing hangs on them */
+    for (int i = 0; i < 9; i++)
+        READ(steps[i]);
+    READ(active);
+    READ(active_max);
+    READ(ready);
+    READ(dispatched);
+    READ(results);
+    READ(preempts);
+    READ(taken_back);
+#undef READ
+    stats.size = out->size < sizeof stats ? out->size : sizeof stats; /* what is filled */
+    memcpy(out, &stats, stats.size);
+    return 0;
+}
+
+static int describe(struct weft_runtime *rt, char *text, size_t room) {
+    struct weft_reactor_stats_now *now = &rt->reactor->now_is;
+    return snprintf(text, room,
+                    "  reactor: %llu turns, %llu tasks on workers, %llu ready, %llu dispatched, %llu preempted\n",
+                    (unsigned long long)load_relaxed(&now->steps[0]), (unsigned long long)load_relaxed(&now->active),
+                    (unsigned long long)load_relaxed(&now->ready), (unsigned long long)load_relaxed(&now->dispatched),
+                    (unsigned long long)load_relaxed(&now->preempts)); /* figures */
+}
+
+const struct wefti_sched wefti_sched_reactor = {
+    .name = "reactor",
+    .central = true,
+    .submit = submit,
+    .next = next,
+    .steal = steal,
+    .has_work = has_work,
+    .init = init,
+    .fini = fini,
+    .control = control,
+    .stop = stop,
+    .done = done,
+    .resume = resume,
+    .io = io,
+    .describe = describe,
+};

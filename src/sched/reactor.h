@@ -1,0 +1,76 @@
+/* reactor.h - the reactor: one control thread that decides everything, in nine steps.  Internal; reactor.c.
+ *
+ * What.   Workers run only what they are handed.  Everything that happens comes to the control thread through a queue, and is
+ *         dealt with in the same order in every turn:
+ *           1 results      seats that have been opened or closed; tasks that yielded or were preempted go behind the others
+ *           2 submissions  I/O work goes to the pool
+ *           3 completions  tasks whose I/O is done are woken
+ *           4 timers       sleepers whose time has come are woken, the earliest first
+ *           5 retries      waiters that ask to be tried again are; who must wait on is kept, in order
+ *           6 injector     spawned and woken tasks, from any thread
+ *           7 preemption   a task that has had its worker for 10 ms is asked to let others run
+ *           8 dispatch     ready tasks go to open seats, the oldest first, a fiber that has begun to its own worker
+ *           9 wait         until something happens, a timer is due, or it is time to look
+ * Race.   anyone: E1 put something into a queue        reactor: W1 take out all that is there
+ *                 E2 park_wake                                  W2 park_sleep
+ * Claim.  Nothing stays in a queue while the reactor sleeps.
+ * Why.    park.h: a wake since the last sleep ends the next one at once, and what came before it is seen.
+ * Who.    The control thread alone touches what is not atomic here.
+ */
+#ifndef WEFTI_SCHED_REACTOR_H
+#define WEFTI_SCHED_REACTOR_H
+
+#include "sched/sched.h"
+#include "sched/seat.h"
+
+#define WEFTI_PREEMPT_AFTER INT64_C(10000000) /* R10 */
+#define WEFTI_REACTOR_LOOK INT64_C(1000000)   /* R12: how long it waits while tasks are on workers */
+#ifndef WEFTI_SEAT_SPIN
+#define WEFTI_SEAT_SPIN                                                                                                \
+    128u /* looks before a worker that has just run sleeps, and the reactor: less than a wake costs */
+#endif
+
+/* What the reactor knows of a worker. */
+struct wefti_desk {
+    struct wefti_chain pinned; /* fibers that only this worker may run, ready */
+    bool busy;                 /* its seat is not open */
+    uintptr_t lent;            /* in the seat of a driven worker, as far as we know, and may be taken back */
+    uint64_t polls;            /* step 7: the run that was seen ... */
+    int64_t since;             /* ... and when first */
+};
+
+struct wefti_reactor {
+    struct weft_runtime *rt;
+    struct wefti_seat *seat; /* a worker */
+    struct wefti_desk *desk;
+
+    struct wefti_mpsc news;      /* seats */
+    struct wefti_mpsc again;     /* tasks that have run and want to again */
+    struct wefti_mpsc returned;  /* tasks that were handed over too late */
+    struct wefti_mpsc submitted; /* I/O work, to the pool */
+    struct wefti_mpsc completed; /* I/O work that is done */
+    struct wefti_mpsc asking;    /* retries that are new */
+
+    _Alignas(64) struct wefti_chain ready; /* tasks that any worker may run */
+    struct wefti_chain retries;            /* that wait for the next turn */
+    uint64_t free[WEFTI_WORKERS_MAX / 64]; /* bit i: worker i is not busy */
+    uint32_t own_ready;                    /* tasks in all desks */
+    uint32_t order;                        /* of the next that becomes ready */
+    int64_t now;                           /* of this turn */
+    int64_t looked;                        /* when step 7 was last made in earnest */
+    uint32_t spin;                         /* looks before sleeping; 0 on a single processor */
+    int64_t idle_look;                     /* how long it waits while nothing is on workers */
+    bool owes_answer;
+    struct weft_reactor_stats_now {
+        _Atomic uint64_t steps[9], dispatched, results, preempts, taken_back, active, active_max, ready;
+    } now_is;
+
+    _Alignas(64) _Atomic uint32_t stop;
+    _Atomic uint32_t asked;   /* 1: the driven worker waits for a whole turn ... */
+    struct wefti_park answer; /* ... here */
+};
+
+/* One of the steps, 1 to 9, by the control thread; for tests. */
+void wefti_reactor_step(struct wefti_reactor *r, int step);
+
+#endif

@@ -1,0 +1,405 @@
+/* reactor.c - the reactor's hand-over: seats, news, driven workers that ask, what goes back; and the whole of it with real loops. */
+#include <weft/weft.h>
+
+#include "model.h"
+#include "sched/reactor.h"
+
+/* -- One seat --------------------------------------------------------------------------------------------------- */
+
+static struct wefti_seat seat;
+static struct wefti_mpsc news;
+static struct item thing; /* stands for a task */
+static _Atomic int taken, back;
+
+static uintptr_t task(void) { return (uintptr_t)(void *)&thing; }
+
+static void hand(void *unused) {
+    (void)unused;
+    thing.payload = 100;
+    thing.link.next = NULL;
+    if (!wefti_seat_hand(&seat, task()))
+        add_relaxed(&back, 1);
+}
+
+/* The worker gets it with all that was written, or the reactor has it back: one of the two. */
+static void take_or_back(void) {
+    int a = mc_spawn(hand, NULL);
+    if (wefti_seat_take(&seat) == task()) {
+        mc_assert(thing.payload == 100);
+        thing.link.next = &thing.link; /* ours now */
+        add_relaxed(&taken, 1);
+    }
+    mc_join(a);
+    if (!load_relaxed(&taken))
+        mc_assert(wefti_seat_take(&seat) == task()); /* still there */
+}
+MC_CASE(seat_take, take_or_back, .proves = "R33", .bound = 3);
+
+/* The worker goes on with the task below while the reactor hands it another. */
+MC_TEST(seat_close_or_hand, .proves = "R25 R33", .bound = 3, .outcomes = "back refused") {
+    int a = mc_spawn(hand, NULL);
+    uintptr_t found = wefti_seat_close(&seat);
+    if (found == task()) {
+        mc_assert(thing.payload == 100);
+        thing.link.next = &thing.link;
+    }
+    mc_join(a);
+    mc_assert((found == task()) != (load_relaxed(&back) == 1));
+    mc_assert(load_relaxed(&seat.slot) == WEFTI_SEAT_CLOSED);
+    mc_outcome(found == task() ? "back" : "refused");
+}
+
+static void take(void *unused) {
+    (void)unused;
+    if (wefti_seat_take(&seat) == task())
+        add_relaxed(&taken, 1);
+}
+
+/* The reactor takes back what a driven worker is just taking. */
+MC_TEST(seat_take_back, .proves = "R33", .bound = 3, .outcomes = "taken back") {
+    hand(NULL);
+    int a = mc_spawn(take, NULL);
+    bool got = wefti_seat_take_back(&seat, task());
+    mc_join(a);
+    mc_assert(got != (load_relaxed(&taken) == 1));
+    mc_outcome(got ? "back" : "taken");
+}
+
+/* A seat that was opened is heard of, however the news met: the reactor waits for it as it does, without looking elsewhere. */
+static struct wefti_park park;
+
+static void open_twice(void *unused) {
+    (void)unused;
+    for (int i = 0; i < 2; i++) {
+        store_relaxed(&seat.slot, WEFTI_SEAT_CLOSED);
+        wefti_seat_tell(&seat, &news);
+        wefti_park_wake(&park);
+    }
+    wefti_seat_open(&seat, &news);
+    wefti_park_wake(&park);
+}
+
+MC_TEST(seat_news, .proves = "R4 R25", .bound = 3) {
+    store_relaxed(&seat.slot, WEFTI_SEAT_CLOSED);
+    int a = mc_spawn(open_twice, NULL);
+    bool open = false;
+    while (!open) {
+        wefti_park_sleep(&park, INT64_MAX);
+        struct wefti_chain chain = wefti_mpsc_take(&news);
+        for (struct wefti_link *link; (link = wefti_chain_take(&chain));) {
+            mc_assert(link == &seat.link);
+            open = wefti_seat_hear(&seat);
+        }
+    }
+    mc_join(a);
+}
+
+/* -- A reactor and a worker made by hand: who is woken, who does not sleep --------------------------------------- */
+
+static struct weft_runtime fake;
+static struct wefti_worker workers[3];
+static struct weft_task tasks[3];
+static _Atomic int polled;
+
+static weft_poll wait_for_ever(weft_task *self, void *state) {
+    (void)self, (void)state;
+    add_relaxed(&polled, 1);
+    return WEFT_PENDING;
+}
+
+static void fake_begin(uint32_t count) {
+    fake.sched = &wefti_sched_reactor;
+    fake.workers = fake.idle.workers = count;
+    fake.worker = workers;
+    fake.park_timeout = INT64_MAX;
+    fake.global_capacity = 8;
+    for (uint32_t i = 0; i <= count; i++) {
+        workers[i].rt = &fake;
+        workers[i].sched = fake.sched;
+        workers[i].index = i;
+        workers[i].central = true;
+        workers[i].shared = count > 1;
+        workers[i].average = WEFTI_AVERAGE_START;
+        workers[i].tick_left = workers[i].global_left = workers[i].global_interval = 100;
+        workers[i].watched_polls = UINT64_MAX;
+        store_relaxed(&workers[i].timers_next, INT64_MAX);
+    }
+    fake.control = &workers[count];
+    mc_assert(fake.sched->init(&fake) == 0);
+    for (int i = 0; i < 3; i++) {
+        tasks[i].poll = wait_for_ever;
+        wefti_word_spawn(&tasks[i].word, false);
+    }
+}
+
+static void fake_end(void) { fake.sched->fini(&fake); }
+
+static void turn(void) {
+    for (int step = 1; step <= 8; step++)
+        wefti_reactor_step(fake.reactor, step);
+}
+
+/* The worker goes to sleep while the reactor hands it a task: it does not, or is woken. */
+static void hand_out(void *unused) {
+    (void)unused;
+    turn();
+}
+
+MC_TEST(reactor_hand_against_sleep, .proves = "R11", .bound = 3) {
+    fake_begin(1);
+    wefti_inject_push_one(&fake.inject, &tasks[0].link);
+    int a = mc_spawn(hand_out, NULL);
+    wefti_self_set(&workers[0]);
+    while (!wefti_worker_turn(&workers[0])) {
+        if (wefti_worker_announce(&workers[0]))
+            wefti_park_sleep(&workers[0].park, INT64_MAX);
+        wefti_worker_return(&workers[0]);
+    }
+    wefti_self_set(NULL);
+    mc_join(a);
+    mc_assert(load_relaxed(&polled) == 1);
+    fake_end();
+}
+
+/* The other searches (it has been woken, and has not found its task yet): that is no reason to leave ours. */
+MC_TEST(reactor_sees_its_own_seat, .proves = "R11") {
+    fake_begin(2);
+    add_relaxed(&fake.idle.searching, 1);
+    mc_assert(wefti_seat_hand(&fake.reactor->seat[0], (uintptr_t)(void *)&tasks[0]));
+    mc_assert(!wefti_worker_announce(&workers[0]));
+    wefti_worker_return(&workers[0]);
+    fake_end();
+}
+
+/* Whatever happens comes with a wake for the reactor, which sleeps without limit. */
+static struct wefti_io io;
+static struct wefti_retry retry;
+static _Atomic int heard;
+
+static void on_route(struct wefti_io *unused) {
+    (void)unused;
+    store_relaxed(&heard, 1);
+}
+static bool on_retry(struct wefti_retry *unused) {
+    (void)unused;
+    store_relaxed(&heard, 1);
+    return true;
+}
+
+static void make_happen(void *unused) {
+    (void)unused;
+    static struct wefti_park other; /* a thread that waits for I/O */
+    switch (mc_arg()) {
+    case 0:
+        io.route = on_route;
+        wefti_io_submit(&fake, &io);
+        break;
+    case 1:
+        io.waker = wefti_waker_thread(&other);
+        wefti_io_complete(&fake, &io);
+        wefti_park_sleep(&other, INT64_MAX);
+        store_relaxed(&heard, 1);
+        break;
+    case 2:
+        retry.retry = on_retry;
+        mc_assert(wefti_retry(&fake, &retry));
+        break;
+    default:
+        wefti_inject_push_one(&fake.inject, &tasks[0].link);
+        wefti_notify(&fake, NULL);
+        store_relaxed(&heard, 1);
+        break;
+    }
+}
+
+static void reactor_hears(void) {
+    fake_begin(1);
+    fake.reactor->idle_look = INT64_MAX;
+    int a = mc_spawn(make_happen, NULL);
+    do {
+        wefti_reactor_step(fake.reactor, 9);
+        turn();
+    } while (mc_arg() == 3 ? load_relaxed(&fake.reactor->now_is.active) == 0 : !load_relaxed(&heard) && mc_arg() != 1);
+    mc_join(a);
+    fake_end();
+}
+MC_CASE(reactor_hears_submission, reactor_hears, .arg = 0, .proves = "R5 R12", .bound = 3);
+MC_CASE(reactor_hears_completion, reactor_hears, .arg = 1, .proves = "R6 R12 R18", .bound = 3);
+MC_CASE(reactor_hears_retry, reactor_hears, .arg = 2, .proves = "R8 R12", .bound = 3);
+MC_CASE(reactor_hears_spawn, reactor_hears, .arg = 3, .proves = "R9 R12 R35", .bound = 3);
+
+/* A driven worker asks, and gets its answer with all that came before. */
+static void answer(void *unused) {
+    (void)unused;
+    while (!load_relaxed(&heard)) {
+        wefti_reactor_step(fake.reactor, 9);
+        turn();
+    }
+}
+
+MC_TEST(reactor_answers, .proves = "R11", .bound = 2) {
+    fake_begin(1);
+    fake.driven = workers[0].driven = true;
+    int a = mc_spawn(answer, NULL);
+    mc_assert(fake.sched->next(&workers[0]) == NULL);
+    wefti_inject_push_one(&fake.inject, &tasks[0].link);
+    mc_assert(fake.sched->next(&workers[0]) == &tasks[0]);
+    store_relaxed(&heard, 1);
+    wefti_park_wake(&fake.control->park);
+    mc_join(a);
+    fake_end();
+}
+
+/* A poll that helps goes on while the reactor hands its worker another task: that one is not lost, and comes to the front. */
+static void keep_turning(void *unused) {
+    (void)unused;
+    turn();
+    turn();
+}
+
+MC_TEST(reactor_resume_against_hand, .proves = "R13 R25 R33", .bound = 2) {
+    fake_begin(1);
+    struct wefti_reactor *r = fake.reactor;
+    store_relaxed(&r->seat[0].slot, WEFTI_SEAT_CLOSED);
+    wefti_seat_tell(&r->seat[0], &r->news);
+    turn(); /* it runs something */
+    wefti_inject_push_one(&fake.inject, &tasks[0].link);
+    int a = mc_spawn(keep_turning, NULL);
+    struct weft_task *got = fake.sched->next(&workers[0]); /* opens the seat */
+    if (got)
+        fake.sched->done(&workers[0]);
+    fake.sched->resume(&workers[0]);
+    mc_join(a);
+    turn();
+    mc_assert(load_relaxed(&r->now_is.active) == 1);
+    mc_assert(r->ready.count == (got ? 0 : 1)); /* it is in one place */
+    mc_assert(load_relaxed(&r->seat[0].slot) == WEFTI_SEAT_CLOSED);
+    fake_end();
+}
+
+/* Going on, it says so: what was handed to it may be for others. */
+MC_TEST(reactor_resume_wakes, .proves = "R13") {
+    fake_begin(2);
+    struct wefti_reactor *r = fake.reactor;
+    store_relaxed(&r->seat[0].slot, WEFTI_SEAT_CLOSED);
+    mc_assert(fake.sched->next(&workers[0]) == NULL); /* opens the seat */
+    mc_assert(wefti_park_sleep(&fake.control->park, INT64_MAX));
+    turn();
+    mc_assert(wefti_seat_hand(&r->seat[0], (uintptr_t)(void *)&tasks[0]));
+    fake.sched->resume(&workers[0]);
+    mc_assert(load_relaxed(&fake.control->park.word) == WEFTI_PARK_NOTIFIED);
+    turn();
+    mc_assert(load_relaxed(&r->seat[1].slot) == (uintptr_t)(void *)&tasks[0]);
+    fake_end();
+}
+
+/* A driven worker that is not driven keeps nobody waiting. */
+MC_TEST(reactor_taken_back, .proves = "R11") {
+    fake_begin(2);
+    fake.driven = workers[0].driven = true;
+    struct wefti_reactor *r = fake.reactor;
+    store_relaxed(&r->seat[1].slot, WEFTI_SEAT_CLOSED);
+    wefti_seat_tell(&r->seat[1], &r->news);
+    wefti_inject_push_one(&fake.inject, &tasks[0].link);
+    turn();
+    mc_assert(load_relaxed(&r->seat[0].slot) == (uintptr_t)(void *)&tasks[0]);
+    fake.sched->done(&workers[1]);
+    turn();
+    mc_assert(load_relaxed(&r->seat[1].slot) == (uintptr_t)(void *)&tasks[0]);
+    mc_assert(load_relaxed(&r->seat[0].slot) == WEFTI_SEAT_OPEN);
+    fake_end();
+}
+
+/* -- The whole runtime ------------------------------------------------------------------------------------------- */
+
+static weft_runtime *rt;
+static int ran; /* plain */
+
+static void start(unsigned count, bool driven) {
+    weft_config config = WEFT_CONFIG_INIT;
+    config.sched = WEFT_SCHED_REACTOR;
+    config.workers = count;
+    config.seed = 1;
+    config.park_timeout_ns = -1;
+    config.driven = driven;
+    mc_atomic_begin();
+    mc_assert(weft_runtime_create(&config, &rt) == 0);
+    mc_atomic_end();
+}
+
+static weft_poll once(weft_task *self, void *state) {
+    (void)state;
+    ran++;
+    return weft_done(self, 0, NULL);
+}
+
+/* Two wakers against a task that suspends: it is run again, on one worker at a time. */
+static weft_waker waker;
+static _Atomic int have_waker, woken, inside;
+
+static weft_poll wait_for_two(weft_task *self, void *state) {
+    (void)state;
+    mc_assert(add_relaxed(&inside, 1) == 0); /* R33 */
+    bool enough = load_acquire(&woken) == 2;
+    if (!load_relaxed(&have_waker)) {
+        waker = weft_waker_of(self);
+        store_release(&have_waker, 1);
+    }
+    sub_relaxed(&inside, 1);
+    return enough ? weft_done(self, 0, NULL) : WEFT_PENDING;
+}
+
+static void wake_it(void *unused) {
+    (void)unused;
+    while (!load_acquire(&have_waker))
+        wefti_relax();
+    add_release(&woken, 1);
+    weft_waker_wake_keep(waker);
+}
+
+static void wake_against_suspend(void) {
+    start(2, false);
+    weft_task *task;
+    mc_assert(weft_go(rt, wait_for_two, NULL, &task) == 0);
+    int a = mc_spawn(wake_it, NULL);
+    wake_it(NULL);
+    mc_join(a);
+    mc_assert(weft_join(task, NULL, WEFT_NEVER) == 0);
+    weft_task_drop(task);
+    weft_waker_drop(waker);
+    mc_atomic_begin();
+    mc_assert(weft_runtime_stop(rt, WEFT_NEVER) == 0);
+    mc_assert(weft_runtime_destroy(rt) == 0);
+    mc_atomic_end();
+}
+MC_CASE(rt_reactor_wake_against_suspend, wake_against_suspend, .proves = "R19 R20 R33", .mode = MC_PCT,
+        .max_exec = 10000);
+
+/* The last task ends, and all threads are joined: nothing is on a worker then, and the books say so. */
+MC_TEST(rt_reactor_last_active, .proves = "R25 R36", .mode = MC_PCT, .max_exec = 10000) {
+    start(2, false);
+    mc_assert(weft_go(rt, once, NULL, NULL) == 0);
+    mc_assert(weft_runtime_stop(rt, WEFT_NEVER) == 0);
+    mc_assert(ran == 1);
+    mc_atomic_begin();
+    weft_reactor_stats stats = {.size = sizeof stats};
+    mc_assert(weft_reactor_stats_read(rt, &stats) == 0);
+    mc_assert(stats.dispatched == 1 && stats.active <= 1);
+    mc_assert(weft_runtime_destroy(rt) == 0);
+    mc_atomic_end();
+}
+
+/* Driven, by a thread that looks again only when it is called. */
+MC_TEST(rt_reactor_driven, .bound = 1, .stale_counts = true, .seconds = 6) {
+    start(1, true);
+    mc_assert(weft_go(rt, once, NULL, NULL) == 0 && weft_go(rt, once, NULL, NULL) == 0);
+    mc_assert(weft_drive(rt, 1) == 1);
+    mc_assert(weft_drive(rt, 0) == 1);
+    mc_assert(weft_drive(rt, 0) == 0);
+    mc_assert(ran == 2);
+    mc_atomic_begin();
+    mc_assert(weft_runtime_stop(rt, WEFT_NEVER) == 0);
+    mc_assert(weft_drive(rt, 0) == 0);
+    mc_assert(weft_runtime_destroy(rt) == 0);
+    mc_atomic_end();
+}

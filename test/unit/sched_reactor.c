@@ -1,0 +1,651 @@
+/* sched_reactor.c - the reactor, one step at a time: its order, its seats, its books. */
+#include "rig.h"
+#include "sched/reactor.h"
+#include <weft/fiber.h>
+#include <weft/fork.h>
+
+#define MS INT64_C(1000000)
+
+static struct weft_runtime *begin(uint32_t workers) { return rig_begin(&wefti_sched_reactor, workers); }
+
+/* Steps 1 to 8, and 9 without waiting. */
+static void turn(struct weft_runtime *rt) {
+    wefti_park_wake(&rt->control->park);
+    for (int step = 1; step <= 9; step++)
+        wefti_reactor_step(rt->reactor, step);
+}
+
+static weft_reactor_stats stats(struct weft_runtime *rt) {
+    weft_reactor_stats stats = {.size = sizeof stats};
+    REQUIRE_EQ(weft_reactor_stats_read(rt, &stats), 0);
+    return stats;
+}
+
+/* The number of the task that lies in a worker's seat; -1: it is open, -2: closed. */
+static int seated(struct weft_runtime *rt, int worker) {
+    uintptr_t slot = load_relaxed(&rt->reactor->seat[worker].slot);
+    return slot == WEFTI_SEAT_OPEN     ? -1
+           : slot == WEFTI_SEAT_CLOSED ? -2
+                                       : (int)(intptr_t)wefti_task_state((struct weft_task *)slot);
+}
+
+/* Turns and runs until nothing is left, worker 0 first. */
+static void run_all(struct weft_runtime *rt) {
+    do {
+        for (int i = 0; i < (int)rt->workers; i++)
+            rig_run(rt, i);
+        rig_be(rt, -1);
+        turn(rt);
+    } while (load_relaxed(&rt->reactor->now_is.active));
+}
+
+struct waiting {
+    weft_waker waker;
+    int polls, need; /* waits until it has been polled so often */
+};
+
+static weft_poll wait_to_be_woken(weft_task *self, void *state) {
+    struct waiting *waiting = state;
+    if (++waiting->polls >= waiting->need)
+        return weft_done(self, 0, NULL);
+    if (!waiting->waker.target)
+        waiting->waker = weft_waker_of(self);
+    return WEFT_PENDING;
+}
+
+/* -- The nine steps ----------------------------------------------------------------------------------------- */
+
+static struct {
+    struct weft_runtime *rt;
+    int routed, retried;
+} order;
+
+/* All steps up to this one have been made once more than those after it. */
+static void expect_in_step(int step) {
+    weft_reactor_stats now = stats(order.rt);
+    for (int i = 0; i < 9; i++)
+        CHECK_EQ(now.steps[i], now.steps[0] - (i < step ? 0 : 1));
+}
+
+static void route(struct wefti_io *io) {
+    (void)io;
+    expect_in_step(2);
+    order.routed++;
+}
+
+static bool retry(struct wefti_retry *self) {
+    (void)self;
+    expect_in_step(5);
+    /* By now those of steps 3 and 4 have been woken, and lie in the injector behind what was there. */
+    CHECK_EQ(wefti_inject_length(&order.rt->inject), 3);
+    order.retried++;
+    return true;
+}
+
+/* One of each kind of event: a turn deals with all, in the order of the steps. */
+TEST(reactor_steps_in_order, "R1 R3 R5 R6 R8 R9") {
+    struct weft_runtime *rt = order.rt = begin(4);
+    struct waiting io = {.need = 2}, timer = {.need = 2};
+    weft_task *by_io, *by_timer;
+    REQUIRE_EQ(weft_go(rt, wait_to_be_woken, &io, &by_io), 0);
+    REQUIRE_EQ(weft_go(rt, wait_to_be_woken, &timer, &by_timer), 0);
+    rig_go(rt, rig_again, 1);
+    turn(rt);
+    for (int i = 0; i < 3; i++)
+        REQUIRE(wefti_worker_turn(rig_be(rt, i))); /* two wait, the third yields */
+    rig_be(rt, -1);
+    rig_go(rt, rig_once, 2);
+    struct wefti_io submitted = {.route = route}, done = {.waker = wefti_waker_task(io.waker.target)};
+    wefti_io_submit(rt, &submitted);
+    wefti_io_complete(rt, &done);
+    struct wefti_alarm alarm;
+    wefti_alarm_set(&rt->worker[0], &alarm, by_timer, wefti_clock());
+    while (wefti_clock() < load_relaxed(&rt->control->timers_next) + MS)
+        wefti_thread_yield();
+    struct wefti_retry again = {.retry = retry};
+    REQUIRE(wefti_retry(rt, &again));
+    turn(rt);
+    CHECK_EQ(order.routed, 1);
+    CHECK_EQ(order.retried, 1);
+    expect_in_step(9);
+    /* Handed out in the order in which the steps found them: 1, 6 (what was there), 3, 4. */
+    CHECK_EQ(seated(rt, 0), 1);
+    CHECK_EQ(seated(rt, 1), 2);
+    CHECK_EQ(load_relaxed(&rt->reactor->seat[2].slot), (uintptr_t)by_io);
+    CHECK_EQ(load_relaxed(&rt->reactor->seat[3].slot), (uintptr_t)by_timer);
+    run_all(rt);
+    CHECK(weft_task_is_done(by_io) && weft_task_is_done(by_timer));
+    weft_waker_drop(timer.waker);
+    weft_task_drop(by_io);
+    weft_task_drop(by_timer);
+    rig_end(rt);
+}
+
+/* Step 1 takes whatever is there, and step 6 too. */
+TEST(reactor_drains_all, "R4 R9 R25") {
+    struct weft_runtime *rt = begin(8);
+    rig_go_range(rt, 0, 20);
+    turn(rt);
+    CHECK_EQ(stats(rt).active, 8);
+    CHECK_EQ(stats(rt).ready, 12);
+    CHECK_EQ(wefti_inject_length(&rt->inject), 0);
+    for (int i = 0; i < 8; i++)
+        REQUIRE(wefti_worker_turn(rig_be(rt, i)));
+    wefti_reactor_step(rt->reactor, 1);
+    CHECK_EQ(stats(rt).active, 0);
+    CHECK_EQ(stats(rt).results, 8);
+    run_all(rt);
+    rig_end(rt);
+}
+
+/* Step 9 ends at once when something has happened, and by itself while tasks are on workers. */
+TEST(reactor_waits_briefly, "R12") {
+    struct weft_runtime *rt = begin(1);
+    rt->reactor->idle_look = MS; /* so that it would not wait for ever */
+    rig_go(rt, rig_once, 0);
+    turn(rt);
+    int64_t before = wefti_clock();
+    rt->reactor->now = before;
+    wefti_reactor_step(rt->reactor, 9);
+    CHECK_GE(wefti_clock(), before + WEFTI_REACTOR_LOOK);
+    rt->reactor->idle_look = INT64_MAX; /* nobody to preempt: now only an event ends it */
+    rig_go(rt, rig_once, 1);
+    wefti_reactor_step(rt->reactor, 9);
+    struct wefti_alarm alarm;
+    wefti_alarm_set(&rt->worker[0], &alarm, wefti_task_of(rt->inject.chain.first), wefti_clock() + MS);
+    wefti_reactor_step(rt->reactor, 9); /* or a timer */
+    wefti_alarm_clear(&alarm);
+    run_all(rt);
+    rig_end(rt);
+}
+
+/* -- Books -------------------------------------------------------------------------------------------------- */
+
+TEST(reactor_active_is_exact, "R2 R11 R25") {
+    struct weft_runtime *rt = begin(2);
+    rig_go_range(rt, 0, 5);
+    turn(rt);
+    for (int left = 5; left > 0; left--) {
+        uint64_t active = left < 2 ? 1 : 2;
+        CHECK_EQ(stats(rt).active, active);
+        CHECK_EQ(stats(rt).ready, left - (int)active);
+        turn(rt); /* changes nothing */
+        CHECK_EQ(stats(rt).active, active);
+        int worker = seated(rt, 0) >= 0 ? 0 : 1;
+        REQUIRE(wefti_worker_turn(rig_be(rt, worker)));
+        CHECK(!wefti_worker_turn(rig_be(rt, worker))); /* it has no other before the reactor says so */
+        rig_be(rt, -1);
+        turn(rt);
+    }
+    CHECK_EQ(stats(rt).active, 0);
+    CHECK_EQ(stats(rt).active_max, 2);
+    CHECK_EQ(stats(rt).dispatched, 5);
+    CHECK_EQ(stats(rt).results, 5);
+    CHECK_EQ(rig_log.length, 5);
+    rig_end(rt);
+}
+
+/* What the reactor has taken in still counts against the capacity of the global queue. */
+TEST(reactor_back_pressure, "R11 B57") {
+    struct weft_runtime *rt = begin(1);
+    rt->global_capacity = 3;
+    rig_go(rt, rig_once, 0);
+    turn(rt); /* on its worker: counts no more */
+    rig_go_range(rt, 1, 4);
+    CHECK_EQ(weft_go(rt, rig_once, NULL, NULL), -EAGAIN);
+    turn(rt);
+    CHECK_EQ(weft_go(rt, rig_once, NULL, NULL), -EAGAIN);
+    rig_run(rt, 0);
+    rig_be(rt, -1);
+    turn(rt);
+    rig_go(rt, rig_once, 4);
+    run_all(rt);
+    rig_end(rt);
+}
+
+/* -- Order -------------------------------------------------------------------------------------------------- */
+
+/* Spawned by workers and by other threads, woken or new: one line. */
+TEST(reactor_fifo, "R9 R11 R35") {
+    struct weft_runtime *rt = begin(2);
+    for (int i = 0; i < 30; i++) {
+        rig_be(rt, i % 3 - 1);
+        rig_go(rt, rig_once, i);
+    }
+    rig_be(rt, -1);
+    run_all(rt);
+    for (int i = 0; i < 30; i++)
+        CHECK_EQ(rig_log.who[i], i);
+    rig_end(rt);
+}
+
+TEST(reactor_yield_goes_behind, "R32") {
+    struct weft_runtime *rt = begin(1);
+    rig_go(rt, rig_again, 1);
+    rig_go(rt, rig_again, 2);
+    run_all(rt);
+    REQUIRE_EQ(rig_log.length, 200);
+    for (int i = 0; i < 200; i++)
+        REQUIRE_EQ(rig_log.who[i], 1 + i % 2);
+    rig_end(rt);
+}
+
+/* What has begun as a fiber goes to its own worker; it keeps its place in the line, and nobody waits behind it. */
+TEST(reactor_pinned_to_its_worker, "R11 R33") {
+    struct weft_runtime *rt = begin(2);
+    rig_go_range(rt, 0, 7);
+    struct wefti_link *link = rt->inject.chain.first;
+    for (int i = 0; i < 7; i++, link = link->next)
+        if (i == 0 || i == 2 || i == 3 || i == 5)
+            wefti_task_of(link)->home = 2; /* worker 1's, as if it had begun there */
+    turn(rt);
+    CHECK_EQ(seated(rt, 0), 1); /* 0 is not for worker 0 */
+    CHECK_EQ(seated(rt, 1), 0);
+    REQUIRE_EQ(rig_run(rt, 0), 1);
+    turn(rt);
+    CHECK_EQ(seated(rt, 0), 4); /* past 2 and 3 */
+    REQUIRE_EQ(rig_run(rt, 1), 1);
+    turn(rt);
+    CHECK_EQ(seated(rt, 1), 2);
+    REQUIRE_EQ(rig_run(rt, 1), 1);
+    turn(rt);
+    REQUIRE_EQ(rig_run(rt, 1), 1);
+    turn(rt);
+    CHECK_EQ(seated(rt, 1), 5); /* before 6, which anyone may run */
+    run_all(rt);
+    for (unsigned i = 0; i < rig_log.length; i++)
+        if (rig_log.who[i] == 0 || rig_log.who[i] == 2 || rig_log.who[i] == 3 || rig_log.who[i] == 5)
+            CHECK_EQ(rig_log.worker[i], 1);
+    CHECK_EQ(rig_log.length, 7);
+    rig_end(rt);
+}
+
+/* The worker that is handed a task is woken, and no other. */
+TEST(reactor_wakes_whom_it_hands, "R11 B42") {
+    struct weft_runtime *rt = begin(4);
+    for (uint32_t i = 0; i < 4; i++)
+        REQUIRE(wefti_worker_announce(&rt->worker[i]));
+    for (uint32_t i = 0; i < 4; i++) {
+        rig_go(rt, rig_once, (int)i);
+        CHECK_EQ(wefti_idle_parked(&rt->idle), 4 - i); /* a spawn wakes the reactor alone */
+        CHECK_EQ(load_relaxed(&rt->control->park.word), WEFTI_PARK_NOTIFIED);
+        turn(rt);
+        CHECK_EQ(wefti_idle_parked(&rt->idle), 3 - i);
+        CHECK_EQ(load_relaxed(&rt->worker[i].claimed), 1);
+        CHECK_EQ(load_relaxed(&rt->worker[i].park.word), WEFTI_PARK_NOTIFIED);
+    }
+    for (int i = 0; i < 4; i++) {
+        wefti_worker_return(rig_be(rt, i));
+        REQUIRE(wefti_worker_turn(&rt->worker[i]));
+    }
+    CHECK_EQ(load_relaxed(&rt->idle.searching), 0);
+    rig_end(rt);
+}
+
+/* -- Wakes against suspending --------------------------------------------------------------------------------- */
+
+/* The task has left its worker, and the reactor has not heard of it: a wake is neither lost nor made twice. */
+TEST(reactor_wake_before_result, "R16 R19 R20 R21 R33") {
+    struct weft_runtime *rt = begin(2);
+    struct waiting waiting = {.need = 2};
+    weft_task *task;
+    REQUIRE_EQ(weft_go(rt, wait_to_be_woken, &waiting, &task), 0);
+    turn(rt);
+    REQUIRE(wefti_worker_turn(rig_be(rt, 0))); /* waits; the news is in the queue */
+    CHECK_STR(weft_task_state(task), "idle");
+    rig_be(rt, 1); /* another worker wakes it, without the reactor */
+    for (int i = 0; i < 3; i++)
+        weft_waker_wake_keep(waiting.waker);
+    CHECK_STR(weft_task_state(task), "scheduled");
+    CHECK_EQ(wefti_inject_length(&rt->inject), 1);
+    rig_be(rt, -1);
+    turn(rt);
+    CHECK_EQ(stats(rt).active, 1); /* once */
+    CHECK_EQ(stats(rt).ready, 0);
+    run_all(rt);
+    CHECK_EQ(waiting.polls, 2);
+    weft_waker_drop(waiting.waker);
+    weft_task_drop(task);
+    rig_end(rt);
+}
+
+static weft_poll wake_myself(weft_task *self, void *state) {
+    int *polls = state;
+    if (++*polls == 3)
+        return weft_done(self, 0, NULL);
+    weft_waker_wake(weft_waker_of(self));
+    CHECK_STR(weft_task_state(self), "running"); /* it is not in a queue, and cannot be on another worker */
+    CHECK_EQ(wefti_inject_length(&wefti_worker_self()->rt->inject), 0);
+    return WEFT_PENDING;
+}
+
+TEST(reactor_wake_while_running, "R19 R22 R33") {
+    struct weft_runtime *rt = begin(2);
+    int polls = 0;
+    REQUIRE_EQ(weft_go(rt, wake_myself, &polls, NULL), 0);
+    for (int i = 0; i < 3; i++) {
+        turn(rt);
+        CHECK_EQ(stats(rt).active, 1);
+        REQUIRE(wefti_worker_turn(rig_be(rt, 0)));
+        rig_be(rt, -1);
+    }
+    CHECK_EQ(polls, 3);
+    turn(rt);
+    CHECK_EQ(stats(rt).active, 0);
+    rig_end(rt);
+}
+
+/* Ready, Running, Suspended, Resumed, Running, Completed; each made by whom it should be. */
+TEST(reactor_states, "R21 R22") {
+    struct weft_runtime *rt = begin(1);
+    struct waiting waiting = {.need = 2};
+    weft_task *task;
+    REQUIRE_EQ(weft_go(rt, wait_to_be_woken, &waiting, &task), 0);
+    CHECK_STR(weft_task_state(task), "scheduled");
+    turn(rt);
+    CHECK_STR(weft_task_state(task), "scheduled"); /* handed over: the worker makes it running */
+    REQUIRE(wefti_worker_turn(rig_be(rt, 0)));
+    CHECK_STR(weft_task_state(task), "idle");
+    rig_be(rt, -1);
+    turn(rt);
+    weft_waker_wake(waiting.waker);
+    CHECK_STR(weft_task_state(task), "scheduled"); /* by the waker, before the reactor knows */
+    run_all(rt);
+    CHECK_STR(weft_task_state(task), "complete");
+    weft_task_drop(task);
+    rig_end(rt);
+}
+
+/* -- A task that waits inside its poll ------------------------------------------------------------------------ */
+
+static weft_poll help(weft_task *self, void *state) {
+    struct wefti_worker *w = wefti_worker_self();
+    struct weft_runtime *rt = w->rt;
+    (void)state;
+    CHECK_EQ(seated(rt, 0), -2);
+    CHECK_EQ(stats(rt).active, 1);
+    CHECK(!wefti_worker_turn(w)); /* as weft_join does: opens the seat */
+    CHECK_EQ(seated(rt, 0), -1);
+    turn(rt);
+    CHECK_EQ(seated(rt, 0), 1); /* the reactor counts the one that helps as waiting */
+    CHECK_EQ(stats(rt).active, 1);
+    CHECK(wefti_worker_turn(w));
+    CHECK_EQ(rig_log.length, 1);
+    turn(rt);
+    CHECK_EQ(seated(rt, 0), 2);
+    w->sched->resume(w); /* too late for 2: it goes back, to the front */
+    CHECK_EQ(seated(rt, 0), -2);
+    w->sched->resume(w); /* harmless */
+    turn(rt);
+    CHECK_EQ(stats(rt).active, 1);
+    CHECK_EQ(stats(rt).ready, 2);
+    w->current = self; /* as help_end */
+    return weft_done(self, 0, NULL);
+}
+
+TEST(reactor_join_that_helps, "R13 R25") {
+    struct weft_runtime *rt = begin(1);
+    REQUIRE_EQ(weft_go(rt, help, NULL, NULL), 0);
+    rig_go_range(rt, 1, 4);
+    turn(rt);
+    REQUIRE(wefti_worker_turn(rig_be(rt, 0)));
+    rig_be(rt, -1);
+    run_all(rt);
+    REQUIRE_EQ(rig_log.length, 3);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(rig_log.who[i], i + 1);
+    CHECK_EQ(stats(rt).active, 0);
+    rig_end(rt);
+}
+
+/* The worker closed its seat just before the reactor got to it. */
+TEST(reactor_hands_too_late, "R25") {
+    struct weft_runtime *rt = begin(1);
+    rig_go(rt, rig_once, 1);
+    wefti_seat_close(&rt->reactor->seat[0]); /* not told yet */
+    turn(rt);
+    CHECK_EQ(stats(rt).active, 1);
+    CHECK_EQ(stats(rt).ready, 1);
+    CHECK_EQ(stats(rt).dispatched, 0);
+    wefti_seat_tell(&rt->reactor->seat[0], &rt->reactor->news);
+    turn(rt);
+    CHECK_EQ(stats(rt).active, 1);
+    wefti_seat_open(&rt->reactor->seat[0], &rt->reactor->news);
+    run_all(rt);
+    CHECK_EQ(rig_log.length, 1);
+    rig_end(rt);
+}
+
+/* -- Preemption ---------------------------------------------------------------------------------------------- */
+
+static void look_at(struct weft_runtime *rt, int64_t now) {
+    rt->reactor->now = now;
+    wefti_reactor_step(rt->reactor, 7);
+}
+
+TEST(reactor_preempts_long_runs, "R10") {
+    struct weft_runtime *rt = begin(2);
+    struct wefti_worker *w = rig_be(rt, 0);
+    rig_go_range(rt, 0, 3);
+    turn(rt);
+    wefti_count(&w->counters.polls, 1); /* it has begun to run */
+    look_at(rt, 100 * MS);
+    CHECK(!wefti_preempt_is_asked(w));
+    look_at(rt, 110 * MS - 1);
+    CHECK(!wefti_preempt_is_asked(w));
+    look_at(rt, 110 * MS + MS);
+    CHECK(wefti_preempt_is_asked(w));
+    CHECK_EQ(stats(rt).preempts, 1); /* the other one has not begun */
+    look_at(rt, 130 * MS);
+    CHECK_EQ(stats(rt).preempts, 1); /* asked once */
+    wefti_count(&w->counters.polls, 1); /* it yields, and its next run is another */
+    CHECK(!wefti_preempt_is_asked(w));
+    look_at(rt, 140 * MS);
+    look_at(rt, 149 * MS);
+    CHECK(!wefti_preempt_is_asked(w));
+    look_at(rt, 150 * MS);
+    CHECK(wefti_preempt_is_asked(w));
+    run_all(rt);
+    rig_end(rt);
+}
+
+/* A thousand short ones one after the other are no long one. */
+TEST(reactor_spares_short_runs, "R10") {
+    struct weft_runtime *rt = begin(1);
+    for (int i = 0; i < 1000; i++) {
+        rig_go(rt, rig_once, i);
+        turn(rt);
+        look_at(rt, 5 * MS * (2 * i + 1));
+        look_at(rt, 5 * MS * (2 * i + 2));
+        REQUIRE(wefti_worker_turn(rig_be(rt, 0)));
+        rig_be(rt, -1);
+    }
+    CHECK_EQ(stats(rt).preempts, 0);
+    rig_end(rt);
+}
+
+struct stubborn {
+    int asked, rest_at, told;
+};
+
+/* Is asked at every checkpoint, as if 10 ms had gone by. */
+static int never_wait(void *arg) {
+    struct stubborn *stubborn = arg;
+    while (!stubborn->told && stubborn->asked < 3000) {
+        struct wefti_worker *w = wefti_worker_here();
+        if (stubborn->asked == stubborn->rest_at)
+            REQUIRE_EQ(weft_yield(), 0); /* by itself: begins anew */
+        store_relaxed(&w->preempt, load_relaxed(&w->counters.polls));
+        stubborn->asked++;
+        stubborn->told = weft_checkpoint();
+        REQUIRE_EQ(load_relaxed(&w->counters.polls) == load_relaxed(&w->preempt), false); /* it has yielded */
+    }
+    return 7;
+}
+
+TEST(reactor_fails_the_stubborn, "R32") {
+    weft_config config = WEFT_CONFIG_INIT;
+    config.sched = WEFT_SCHED_REACTOR;
+    config.workers = 1;
+    weft_runtime *rt;
+    REQUIRE_EQ(weft_runtime_create(&config, &rt), 0);
+    for (int rest_at = -1; rest_at < 1000; rest_at += 500) {
+        struct stubborn stubborn = {.rest_at = rest_at};
+        weft_task *task;
+        weft_result result;
+        REQUIRE_EQ(weft_fiber_go(rt, never_wait, &stubborn, &task), 0);
+        REQUIRE_EQ(weft_join(task, &result, WEFT_NEVER), 0);
+        CHECK_EQ(result.status, -ETIME);
+        CHECK_EQ(stubborn.told, -ECANCELED);
+        CHECK_EQ(stubborn.asked, 1000 + (rest_at < 0 ? 0 : rest_at));
+        weft_task_drop(task);
+    }
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
+}
+
+/* -- Timers, retries ----------------------------------------------------------------------------------------- */
+
+TEST(reactor_timers_earliest_first, "R7 R15") {
+    struct weft_runtime *rt = begin(1);
+    struct wefti_worker *w = rig_be(rt, 0);
+    enum { ALARMS = 6 };
+    static const int after[ALARMS] = {40, 10, 30, 3600000, 20, 50}; /* ms */
+    struct waiting waiting[ALARMS];
+    struct wefti_alarm alarm[ALARMS];
+    for (int i = 0; i < ALARMS; i++) {
+        waiting[i] = (struct waiting){.need = 2};
+        REQUIRE_EQ(weft_go(rt, wait_to_be_woken, &waiting[i], NULL), 0);
+    }
+    run_all(rt);
+    rig_be(rt, 0);
+    int64_t from = wefti_clock() - 100 * MS; /* so that all but one are due */
+    for (int i = 0; i < ALARMS; i++)
+        wefti_alarm_set(w, &alarm[i], waiting[i].waker.target, from + after[i] * MS);
+    CHECK(!wefti_timers_any(w)); /* not the worker's: the reactor's */
+    rig_be(rt, -1);
+    wefti_reactor_step(rt->reactor, 4);
+    static const int expected[] = {1, 4, 2, 0, 5};
+    struct wefti_link *link = rt->inject.chain.first;
+    REQUIRE_EQ(wefti_inject_length(&rt->inject), 5);
+    for (int i = 0; i < 5; i++, link = link->next)
+        CHECK_EQ(link, &((struct weft_task *)waiting[expected[i]].waker.target)->link);
+    CHECK(!load_relaxed(&alarm[3].rang));
+    wefti_alarm_clear(&alarm[3]);
+    weft_waker_wake_keep(waiting[3].waker);
+    for (int i = 0; i < ALARMS; i++)
+        weft_waker_drop(waiting[i].waker);
+    run_all(rt);
+    rig_end(rt);
+}
+
+struct try {
+    struct wefti_retry retry;
+    int number, needs;
+};
+
+static bool try_again(struct wefti_retry *self) {
+    struct try *try = (struct try *)(void *)self;
+    REQUIRE_LT(rig_log.length, RIG_LOG);
+    rig_log.who[rig_log.length++] = try->number;
+    return --try->needs == 0;
+}
+
+/* Each is tried once a turn, in the order of arrival, until it has been served. */
+TEST(reactor_retries, "R8 R17 R28") {
+    struct weft_runtime *rt = begin(1);
+    struct try tries[4];
+    static const int needs[] = {2, 1, 3, 1};
+    for (int i = 0; i < 4; i++) {
+        tries[i] = (struct try){{.retry = try_again}, i, needs[i]};
+        if (i < 3)
+            REQUIRE(wefti_retry(rt, &tries[i].retry));
+    }
+    turn(rt);
+    REQUIRE(wefti_retry(rt, &tries[3].retry)); /* behind those that wait */
+    turn(rt);
+    turn(rt);
+    turn(rt);
+    static const int expected[] = {0, 1, 2, 0, 2, 3, 2};
+    REQUIRE_EQ(rig_log.length, 7);
+    for (int i = 0; i < 7; i++)
+        CHECK_EQ(rig_log.who[i], expected[i]);
+    rig_end(rt);
+    rt = rig_begin(&wefti_sched_fifo, 1);
+    CHECK(!wefti_retry(rt, &tries[0].retry)); /* nobody there to do it */
+    rig_end(rt);
+}
+
+/* -- Driven workers, jobs ------------------------------------------------------------------------------------- */
+
+TEST(reactor_takes_back, "R11") {
+    struct weft_runtime *rt = begin(2);
+    rt->driven = rt->worker[0].driven = true;
+    rig_go_range(rt, 0, 3);
+    turn(rt);
+    CHECK_EQ(seated(rt, 1), 0); /* who has a thread comes first */
+    CHECK_EQ(seated(rt, 0), 1);
+    REQUIRE(wefti_worker_turn(rig_be(rt, 1)));
+    rig_be(rt, -1);
+    turn(rt);
+    CHECK_EQ(seated(rt, 1), 1); /* worker 0 is not being driven */
+    CHECK_EQ(seated(rt, 0), 2);
+    CHECK_EQ(stats(rt).taken_back, 1);
+    CHECK_EQ(stats(rt).active, 2);
+    uintptr_t lent = rt->reactor->desk[0].lent;
+    REQUIRE_EQ(wefti_seat_take(&rt->reactor->seat[0]), lent); /* worker 0 has it now */
+    REQUIRE(wefti_worker_turn(rig_be(rt, 1)));
+    rig_be(rt, -1);
+    turn(rt);
+    CHECK_EQ(seated(rt, 1), -1);
+    CHECK_EQ(stats(rt).active, 1);
+    store_relaxed(&rt->reactor->seat[0].slot, lent); /* and gives it to us again */
+    rt->driven = rt->worker[0].driven = false;
+    run_all(rt);
+    rig_end(rt);
+}
+
+static void nothing(void *unused) { (void)unused; }
+
+static weft_poll fork_one(weft_task *self, void *state) {
+    struct weft_runtime *rt = state;
+    weft_job job;
+    weft_fork(&job, nothing, NULL);
+    turn(rt);
+    CHECK_EQ(load_relaxed(&rt->reactor->seat[1].slot), WEFTI_SEAT_JOBS);
+    CHECK(!wefti_worker_turn(&rt->worker[1])); /* runs the job */
+    CHECK_EQ(load_relaxed(&rt->worker[1].counters.jobs_stolen), 1);
+    CHECK_EQ(seated(rt, 1), -1);
+    weft_join_job(&job);
+    return weft_done(self, 0, NULL);
+}
+
+/* Forked jobs are pieces of a running task: a worker takes them when it is told to, and at no other time. */
+TEST(reactor_hands_out_jobs, "R1 R2") {
+    struct weft_runtime *rt = begin(2);
+    REQUIRE_EQ(weft_go(rt, fork_one, rt, NULL), 0);
+    turn(rt);
+    REQUIRE(wefti_worker_turn(rig_be(rt, 0)));
+    rig_be(rt, -1);
+    run_all(rt);
+    rig_end(rt);
+}
+
+/* -- Looking -------------------------------------------------------------------------------------------------- */
+
+TEST(reactor_stats_versions, "") {
+    struct weft_runtime *rt = begin(1);
+    struct {
+        weft_reactor_stats known;
+        uint64_t more;
+    } newer = {.known = {.size = sizeof newer}, .more = 77};
+    CHECK_EQ(weft_reactor_stats_read(rt, &newer.known), 0);
+    CHECK_EQ(newer.more, 77);
+    CHECK_EQ(newer.known.size, sizeof(weft_reactor_stats));
+    weft_reactor_stats small = {.size = 8};
+    CHECK_EQ(weft_reactor_stats_read(rt, &small), -EINVAL);
+    CHECK_EQ(weft_reactor_stats_read(rt, NULL), -EINVAL);
+    rig_end(rt);
+    rt = rig_begin(&wefti_sched_fifo, 1);
+    CHECK_EQ(weft_reactor_stats_read(rt, &newer.known), -EINVAL);
+    rig_end(rt);
+}
