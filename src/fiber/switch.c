@@ -283,7 +283,7 @@ int wefti_fiber_wait(struct wefti_fiber *self, bool (*ready)(void *arg), void *a
         if (ready(arg))
             break;
         int64_t next = until; /* when to look again */
-        bool rang = set != WEFT_NEVER && load_acquire(&alarm.rang); /* pairs with wefti_timers_run */
+        bool rang = set != WEFT_NEVER && load_relaxed(&alarm.rang); /* wefti_alarm_clear acquires */
         uint64_t word = load_acquire(&self->task.word); /* pairs with wefti_word_cancel_for: `grace` */
         if (WEFTI_UNLIKELY(word & WEFTI_CANCELLED)) {
             error = -ECANCELED;

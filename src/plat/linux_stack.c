@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "plat/fault.h"
@@ -46,18 +47,29 @@ void wefti_stack_unmap(void *memory, size_t bytes) {
     munmap(memory, bytes);
 }
 
+/* Can it be read?  The call wants a mask there, and does nothing for want of a valid first argument. */
+static bool is_readable(const void *address) {
+    return syscall(SYS_rt_sigprocmask, -1, address, NULL, (size_t)8) == -1 && errno == EINVAL;
+}
+
 /* A guard in the page table costs nothing.  Before Linux 6.13 there is only mprotect, which splits a mapping in two, of which a
  * process may have no more than vm.max_map_count. */
 size_t wefti_stack_guard(void *low) {
-    static _Atomic bool no_install, told;
+    static _Atomic bool installs, no_install, told;
     if (wefti_fault_here())
         return 0;
     size_t size = page_size();
     if (!load_relaxed(&no_install)) { /* a hint */
-        if (madvise(low, size, MADV_GUARD_INSTALL) == 0)
-            return size;
-        if (errno != EINVAL)
+        if (madvise(low, size, MADV_GUARD_INSTALL) == 0) {
+            if (load_relaxed(&installs)) /* a hint */
+                return size;
+            if (!is_readable(low)) { /* emulators take unknown advice, and do nothing */
+                store_relaxed(&installs, true);
+                return size;
+            }
+        } else if (errno != EINVAL) {
             return 0;
+        }
         store_relaxed(&no_install, true);
     }
     if (mprotect(low, size, PROT_NONE) == 0)

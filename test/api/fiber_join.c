@@ -243,7 +243,7 @@ static int join_elsewhere(void *arg) {
     return 0;
 }
 
-API_TEST(fiber_join_lost_wake_across_runtimes, "R41", .workers = {1, 2}) {
+API_TEST(fiber_join_lost_wake_across_runtimes, "J9", .workers = {1, 2}) {
     weft_runtime *a = fixture_begin_patient(), *b = fixture_begin_patient();
     weft_task *x = fiber_go(a, join_elsewhere, b), *y = fiber_go(b, join_elsewhere, a),
               *z = fiber_go(a, join_elsewhere, b);

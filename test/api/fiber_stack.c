@@ -139,7 +139,7 @@ static int stand_in_crowd(void *arg) {
 
 static int make_crowd(void *arg) {
     struct crowd *crowd = arg;
-    unsigned count = harness_is_slow() ? 3000 : 20000;
+    unsigned count = harness_is_slow() ? 2000 : 10000;
     for (int round = 0; round < 3; round++) {
         crowd->gate.set = false;
         atomic_store(&crowd->passed, 0);
@@ -231,6 +231,9 @@ API_TEST(fiber_overflow_recursion, "J15", .workers = {1, 2}) { expect_overflow(o
 API_TEST(fiber_overflow_one_frame, "J15", .workers = {1, 2}) {
     if (harness_is_slow())
         SKIP("sanitizer builds are without -fstack-clash-protection");
+#ifdef __riscv
+    SKIP("gcc 12 takes -fstack-clash-protection for this processor, and does nothing");
+#endif
     expect_overflow(overflow_by_one_frame);
 }
 API_TEST(fiber_overflow_after_a_wait, "", .workers = {1, 2}) { expect_overflow(overflow_after_a_wait); }

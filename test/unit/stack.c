@@ -32,7 +32,7 @@ static struct wefti_stack *current;
 static void echo(void *pass) {
     wefti_stack_begun();
     for (;;)
-        pass = wefti_stack_switch(current, &home, (char *)pass + 1);
+        pass = wefti_stack_switch(current, &home, (void *)((uintptr_t)pass + 1));
 }
 
 static uintptr_t call(struct wefti_stack *stack, uintptr_t pass) {
