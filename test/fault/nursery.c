@@ -26,7 +26,7 @@ static void from_a_thread(void) {
         timers = error == 0;
         for (int i = 0; i < 20; i++) {
             error = weft_nursery_go(n, child, NULL, NULL);
-            REQUIRE(is_clean(error));
+            REQUIRE(is_clean(error) || error == -ECANCELED); /* after one that found no stack */
             accepted += error == 0;
         }
         error = weft_nursery_await(n);
