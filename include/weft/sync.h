@@ -8,7 +8,7 @@
  *     }
  *
  * Who.       Fibers suspend, plain threads sleep, and all meet at one object.  A poll task must not wait inside its poll: it uses the
- *            form that ends in _poll, or a deadline of WEFT_NOW.
+ *            form that ends in _poll, or a deadline of WEFT_NOW.  A forked job must not wait at all.
  * Deadlines. Each wait ends at `until` with -ETIMEDOUT.  WEFT_NOW tries and never waits; WEFT_NEVER has no limit.
  * Cancelled  fibers get -ECANCELED where they would have to wait; what can be had without waiting they still get.  Who gives up,
  *            for whatever reason, has nothing, and nothing is lost with him: what was on its way to him goes to the next.

@@ -184,8 +184,8 @@ static void against_cancel(void) {
     end();
 }
 MC_CASE(sync_cond_cancel_fiber, against_cancel, .arg = 0, .proves = "B52", .mode = MC_PCT, .depth = 4,
-        .max_exec = 8000);
-MC_CASE(sync_cond_cancel_poll, against_cancel, .arg = 1, .proves = "B52", .mode = MC_PCT, .depth = 4, .max_exec = 8000);
+        .max_exec = 4000);
+MC_CASE(sync_cond_cancel_poll, against_cancel, .arg = 1, .proves = "B52", .mode = MC_PCT, .depth = 4, .max_exec = 4000);
 
 /* The same while it waits for the mutex, with the signal behind it. */
 static void until_two_wait(void) {

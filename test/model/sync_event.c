@@ -122,7 +122,7 @@ static void clear_and_look(void *unused) {
     saw = load_relaxed(&count);
 }
 
-MC_TEST(sync_event_bit_gone, .proves = "B52", .bound = 2, .idle_timeouts = 1, .seconds = 4) {
+MC_TEST(sync_event_bit_gone, .proves = "B52", .bound = 2, .idle_timeouts = 1, .stale_counts = true, .seconds = 3) {
     begin();
     int a = mc_spawn(late_waiter, NULL);
     until_waits(&event->room);
@@ -175,7 +175,7 @@ static int poll_waits(weft_task *self, weft_wait *wait) { return weft_event_wait
 
 static void set_thread(void *unused) { set(unused); }
 
-MC_TEST(sync_event_cancel_poll, .proves = "B52", .bound = 2, .stale_counts = true, .seconds = 3) {
+MC_TEST(sync_event_cancel_poll, .proves = "B52", .bound = 2, .stale_counts = true, .seconds = 2) {
     begin();
     rt_start(1);
     weft_task *task = rt_poller(poll_waits);

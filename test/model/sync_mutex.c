@@ -64,8 +64,9 @@ static void three_threads(void) {
     mc_assert(data == 3);
     end();
 }
-MC_CASE(sync_mutex_three, three_threads, .arg = 0, .proves = "R31 B52", .bound = 2, .seconds = 8);
-MC_CASE(sync_mutex_three_fifo, three_threads, .arg = WEFT_MUTEX_FIFO, .proves = "R31", .bound = 2, .seconds = 8);
+MC_CASE(sync_mutex_three, three_threads, .arg = 0, .proves = "R31 B52", .bound = 2, .stale_counts = true, .seconds = 3);
+MC_CASE(sync_mutex_three_fifo, three_threads, .arg = WEFT_MUTEX_FIFO, .proves = "R31", .bound = 2, .stale_counts = true,
+        .seconds = 3);
 MC_CASE(sync_mutex_three_pct, three_threads, .arg = 0, .proves = "R31", .mode = MC_PCT, .depth = 5, .max_exec = 20000);
 
 /* -- One gives up while it is woken or handed the mutex: another still gets it. */
@@ -93,9 +94,10 @@ static void two_against_timeout(void) {
     mc_assert(data == load_relaxed(&count) && data >= 2);
     end();
 }
-MC_CASE(sync_mutex_one_late, two_against_timeout, .arg = 0, .proves = "R31", .bound = 2, .timeouts = 1, .seconds = 8);
+MC_CASE(sync_mutex_one_late, two_against_timeout, .arg = 0, .proves = "R31", .bound = 2, .timeouts = 1,
+        .stale_counts = true, .seconds = 3);
 MC_CASE(sync_mutex_one_late_fifo, two_against_timeout, .arg = WEFT_MUTEX_FIFO, .proves = "R31", .bound = 2,
-        .timeouts = 1, .seconds = 8);
+        .timeouts = 1, .stale_counts = true, .seconds = 3);
 MC_CASE(sync_mutex_one_late_pct, two_against_timeout, .arg = 0, .proves = "R31", .mode = MC_PCT, .depth = 5,
         .timeouts = 1, .max_exec = 20000);
 
@@ -128,7 +130,7 @@ static void barging_two(void) {
     mc_assert(data == load_relaxed(&count));
     end();
 }
-MC_CASE(sync_mutex_barging_two, barging_two, .arg = 0, .proves = "R31", .bound = 2, .seconds = 8);
+MC_CASE(sync_mutex_barging_two, barging_two, .arg = 0, .proves = "R31", .bound = 2, .stale_counts = true, .seconds = 3);
 MC_CASE(sync_mutex_barging_pct, barging_two, .arg = 0, .proves = "R31", .mode = MC_PCT, .depth = 5, .max_exec = 20000);
 
 /* -- Hand-off by order: who waits in the list gets it, whoever else asks. */

@@ -28,7 +28,7 @@ static void party(void *self) {
     }
 }
 
-MC_TEST(sync_barrier_rounds, .proves = "B52", .bound = 2, .seconds = 4) {
+MC_TEST(sync_barrier_rounds, .proves = "B52", .bound = 2, .stale_counts = true, .seconds = 3) {
     barrier_begin(2);
     int a = mc_spawn(party, (void *)1);
     party((void *)0);
@@ -176,7 +176,7 @@ static void work(void *i) {
     mc_assert(weft_group_done(group) == 0);
 }
 
-MC_TEST(sync_group_two_done, .proves = "B52", .bound = 2, .seconds = 4) {
+MC_TEST(sync_group_two_done, .proves = "B52", .bound = 2, .seconds = 3) {
     group_begin(2);
     int a = mc_spawn(work, (void *)0), b = mc_spawn(work, (void *)1);
     mc_assert(weft_group_wait(group, WEFT_NEVER) == 0);
@@ -216,7 +216,7 @@ MC_TEST(sync_group_timeout, .proves = "B52", .bound = 3, .timeouts = 1) {
 }
 
 /* One waits with the bit set, and two are done under the lock: the third, who only looks, sees what both wrote. */
-MC_TEST(sync_group_seen_by_a_look, .proves = "B52", .bound = 2, .stale_counts = true, .seconds = 4) {
+MC_TEST(sync_group_seen_by_a_look, .proves = "B52", .mode = MC_PCT, .depth = 4, .idle_timeouts = 1, .max_exec = 5000) {
     group_begin(2);
     int a = mc_spawn(work, (void *)0), b = mc_spawn(late_waiter, NULL);
     wrote[1] = 1;

@@ -50,7 +50,7 @@ static void giver(void *i) {
     mc_assert(weft_sem_release(sem, 1) == 0);
 }
 
-MC_TEST(sync_sem_sum, .proves = "B52", .bound = 2, .seconds = 4) {
+MC_TEST(sync_sem_sum, .proves = "B52", .bound = 2, .seconds = 3) {
     begin(0);
     int a = mc_spawn(giver, (void *)0), b = mc_spawn(giver, (void *)1);
     mc_assert(weft_sem_acquire(sem, 2, WEFT_NEVER) == 0);
@@ -155,9 +155,9 @@ static void against_cancel(void) {
     end(status == 0 ? 0 : 1);
 }
 MC_CASE(sync_sem_cancel_fiber, against_cancel, .arg = 0, .proves = "B52", .bound = 2, .stale_counts = true,
-        .seconds = 3);
+        .seconds = 2);
 MC_CASE(sync_sem_cancel_poll, against_cancel, .arg = 1, .proves = "B52", .bound = 2, .stale_counts = true,
-        .seconds = 3);
+        .seconds = 2);
 
 /* -- The bit goes away between the look at it and the lock: then others change the word without the lock. */
 

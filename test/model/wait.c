@@ -97,7 +97,7 @@ MC_TEST(wait_served_against_timeout, .proves = "B52", .bound = 3, .timeouts = 1,
 }
 
 /* Two wait, one of them gives up: what was for it goes to the other. */
-MC_TEST(wait_two_one_late, .proves = "B52", .bound = 2, .timeouts = 1) {
+MC_TEST(wait_two_one_late, .proves = "B52", .bound = 2, .timeouts = 1, .stale_counts = true) {
     int a = mc_spawn(taker_late, NULL), b = mc_spawn(taker, NULL);
     giver(&thing);
     give(&thing);
@@ -218,7 +218,7 @@ static void giver_thread(void *unused) {
     giver(&thing);
 }
 
-MC_TEST(wait_fiber_served_against_cancel, .proves = "B52", .bound = 2, .stale_counts = true, .seconds = 4) {
+MC_TEST(wait_fiber_served_against_cancel, .proves = "B52", .bound = 2, .stale_counts = true, .seconds = 2) {
     weft_task *task;
     weft_result result;
     start(1);
