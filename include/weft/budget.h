@@ -1,7 +1,7 @@
 /* weft/budget.h - how much a fiber may do: counted operations, preemption without timers, budgets, funds.
  *
  * Metering.  Code that was compiled with `weft-cc` (a wrapper around your compiler, weft-cc(1)) counts its operations: one for each
- * basic block that it enters, so at least one for a call and one for a turn of a loop.  After 1,024 ops a fiber lets others run:
+ * basic block that it enters, so about one for a call and one for a turn of a loop (as compiled: inlined, unrolled).  After 1,024 ops a fiber lets others run:
  * a loop that never waits is no longer a worker's end.  No timer and no signal is involved, and the count is
  * exact: the same program does the same number of ops in every run, and yields at the same places.
  * Ops of code that was compiled otherwise (libraries, weft itself) are not counted; poll tasks and plain threads are not either.
