@@ -8,14 +8,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define GROUP 64u      /* descriptors made at a time */
+#ifndef WEFTI_IO_GROUP
+#define WEFTI_IO_GROUP 64u      /* descriptors made at a time */
+#endif
 #define CALLS_MAX 128u /* that a fiber makes in a row without waiting, before others get their turn */
 #define WAKE_MAX 8u    /* woken at a time */
 #define THREAD_LOOK INT64_C(10000000) /* ns; of a thread that could get no poke */
 
 struct group {
     struct group *next;
-    struct weft_io io[GROUP];
+    struct weft_io io[WEFTI_IO_GROUP];
 };
 
 static struct {
@@ -32,7 +34,7 @@ static struct weft_io *take(void) {
     if (group) {
         group->next = pool.groups;
         pool.groups = group;
-        for (uint32_t i = GROUP; i-- > 0;) {
+        for (uint32_t i = WEFTI_IO_GROUP; i-- > 0;) {
             group->io[i].next = pool.free;
             pool.free = &group->io[i];
         }
@@ -189,7 +191,7 @@ static void dispatch(struct wefti_worker *w, const struct wefti_poll_event *even
 static void forget(struct wefti_worker *w) {
     wefti_lock_take(&pool.lock);
     for (struct group *group = pool.groups; group; group = group->next)
-        for (uint32_t i = 0; i < GROUP; i++) {
+        for (uint32_t i = 0; i < WEFTI_IO_GROUP; i++) {
             struct weft_io *io = &group->io[i];
             wefti_lock_take(&io->lock);
             if (io->watcher != w) {

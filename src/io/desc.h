@@ -18,7 +18,7 @@
  * Threads. A plain thread asks the system itself, about the descriptor and about a poke with which a close ends its sleep.
  * Memory. Descriptors are never given back to the system, only reused: an event that was collected just before a close meets an open
  *         or a free one, and at worst makes a call try for nothing.
- * Checked by.  test/api/io_*.c, test/fault/io.c; the sleep in a poller: test/model/park.c
+ * Checked by.  test/model/io.c, test/api/io_*.c, test/fault/io.c; the sleep in a poller: test/model/park.c
  */
 #ifndef WEFTI_IO_DESC_H
 #define WEFTI_IO_DESC_H

@@ -1,0 +1,121 @@
+/* io.c - descriptors: an event against a call that finds nothing, a close against both.  The callers are plain threads, whose system says
+ * nothing by itself: only what is dispatched wakes them.  (Descriptors and pokes are kept for ever: leaks_ok.) */
+#include "io/desc.h"
+
+#include "model.h"
+
+static struct weft_runtime rt;
+static struct wefti_worker worker;
+static struct weft_io *io;
+static _Atomic int bytes; /* in the kernel */
+
+static void start(int what) {
+    worker.rt = &rt;
+    mc_assert(wefti_watch_begin(&worker) == 0);
+    mc_assert(wefti_desc_new(-1, what, &io) == 0);
+}
+
+static void finish(void) {
+    wefti_poller_close(&worker.watch->poller);
+    wefti_free(worker.watch, sizeof *worker.watch);
+}
+
+/* Take all there is, at most `full`. */
+static ssize_t read_bytes(struct weft_io *from, void *arg) {
+    (void)from, (void)arg;
+    int found = load_relaxed(&bytes); /* a system call orders nothing */
+    while (found > 0 && !cas_relaxed(&bytes, &found, 0))
+        ;
+    return found > 0 ? found : -EAGAIN;
+}
+
+static ssize_t read_now(void) { return wefti_desc_call(io, WEFTI_IN, read_bytes, NULL, 4, INT64_MAX); }
+
+/* The kernel gets some, and the worker hears of it. */
+static void arrive(void *count) {
+    add_relaxed(&bytes, (int)(intptr_t)count);
+    struct wefti_poll_event event = {io, WEFTI_READABLE};
+    worker.watch->dispatch(&worker, &event);
+}
+
+MC_TEST(io_event_against_call, .leaks_ok = true, .bound = 3) {
+    start(WEFTI_STREAM);
+    int a = mc_spawn(arrive, (void *)1);
+    mc_assert(read_now() == 1);
+    mc_join(a);
+    finish();
+}
+
+/* Less than was asked: the second part comes at any moment of the first call and the second. */
+MC_TEST(io_two_events, .leaks_ok = true, .bound = 1) {
+    start(WEFTI_STREAM);
+    int a = mc_spawn(arrive, (void *)1), b = mc_spawn(arrive, (void *)1);
+    for (ssize_t got = 0; got < 2;) {
+        ssize_t n = read_now();
+        mc_assert(n > 0);
+        got += n;
+    }
+    mc_join(a), mc_join(b);
+    finish();
+}
+
+/* Two who wait, and one event with something for one of them: the other waits on until the next. */
+static void read_one(void *unused) {
+    (void)unused;
+    mc_assert(read_now() >= 1);
+}
+
+MC_TEST(io_two_callers, .leaks_ok = true, .bound = 1) {
+    start(0);
+    int a = mc_spawn(read_one, NULL);
+    arrive((void *)1);
+    mc_assert(load_relaxed(&bytes) <= 1);
+    int b = mc_spawn(arrive, (void *)1);
+    mc_join(a);
+    mc_join(b);
+    finish();
+}
+
+static void call_or_closed(void *unused) {
+    (void)unused;
+    ssize_t n = read_now();
+    mc_assert(n == 1 || n == -EBADF);
+}
+
+static void close_it(void *unused) {
+    (void)unused;
+    weft_close(io);
+}
+
+MC_TEST(io_close_against_call, .leaks_ok = true, .bound = 3) {
+    start(WEFTI_STREAM);
+    int a = mc_spawn(close_it, NULL);
+    call_or_closed(NULL);
+    mc_join(a);
+    finish();
+}
+
+/* An event that was collected before the close comes after it. */
+MC_TEST(io_close_against_event, .leaks_ok = true, .bound = 1) {
+    start(WEFTI_STREAM);
+    int a = mc_spawn(close_it, NULL), b = mc_spawn(arrive, (void *)1);
+    call_or_closed(NULL);
+    mc_join(a), mc_join(b);
+    finish();
+}
+
+/* The poller's worker goes: whatever it would have told of is looked for again. */
+static void forget(void *unused) {
+    (void)unused;
+    add_relaxed(&bytes, 1);
+    worker.watch->forget(&worker);
+}
+
+MC_TEST(io_forget_against_call, .leaks_ok = true, .bound = 2) {
+    start(WEFTI_STREAM);
+    io->watcher = &worker;
+    int a = mc_spawn(forget, NULL);
+    mc_assert(read_now() == 1);
+    mc_join(a);
+    finish();
+}
