@@ -5,12 +5,13 @@
 
 extern const struct bench_workload bench_floor_workload, bench_spawn_join, bench_spawn_join_poll, bench_fib, bench_wake,
     bench_idle_memory, bench_yield, bench_wake_pingpong, bench_steal, bench_idle_cpu, bench_parallel_for, bench_inject,
-    bench_sleepers, bench_timer;
+    bench_sleepers, bench_timer, bench_blocking;
 
 const struct bench_workload *const bench_workloads[] = {
-    &bench_floor_workload, &bench_spawn_join, &bench_spawn_join_poll, &bench_fib,   &bench_wake,
-    &bench_idle_memory,    &bench_yield,      &bench_wake_pingpong,   &bench_steal, &bench_idle_cpu,
-    &bench_parallel_for,   &bench_inject,     &bench_sleepers,        &bench_timer, NULL,
+    &bench_floor_workload, &bench_spawn_join,  &bench_spawn_join_poll, &bench_fib,
+    &bench_wake,           &bench_idle_memory, &bench_yield,           &bench_wake_pingpong,
+    &bench_steal,          &bench_idle_cpu,    &bench_parallel_for,    &bench_inject,
+    &bench_sleepers,       &bench_timer,       &bench_blocking,        NULL,
 };
 
 const struct bench_workload *bench_find(const char *name, int *figure) {

@@ -132,7 +132,8 @@ class Rust(Peer):
         return copy / "target" / "release" / "peer"
 
 
-TASKS = ["spawn_join", "fib", "yield", "wake", "idle_memory_100k", "idle_memory_1m", "sleepers", "timer"]
+TASKS = ["spawn_join", "fib", "yield", "wake", "idle_memory_100k", "idle_memory_1m", "sleepers", "timer",
+         "blocking"]
 MIMALLOC = ("libmimalloc.so.2", "libmimalloc2.0")
 
 PEERS = [
@@ -144,5 +145,5 @@ PEERS = [
     Rust("tokio", TASKS, "tokio", "tokio"),
     Rust("tokio-current", TASKS, "tokio-current", "tokio"),
     Rust("tokio-mimalloc", TASKS, "tokio", "tokio", preload=MIMALLOC),
-    Go("go", [w for w in TASKS if w != "wake"]),
+    Go("go", [w for w in TASKS if w not in ("wake", "blocking")]),
 ]
