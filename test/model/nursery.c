@@ -397,6 +397,7 @@ MC_CASE(nursery_shield_until, shield, .proves = "J25", .bound = 2, .stale_counts
 
 static int shielded_plainly(void *arg) {
     (void)arg;
+    add_relaxed(&ran, 1);
     mc_assert(weft_shield(weft_task_self()) == 0);
     return weft_sleep_until(WEFT_NEVER);
 }
@@ -407,9 +408,12 @@ static void grace(void) {
     mc_assert(weft_nursery_create(rt, NULL, &n) == 0);
     wefti_nursery_of(n)->grace = -INT64_MAX / 2; /* over at once */
     mc_assert(weft_nursery_go(n, shielded_plainly, NULL, NULL) == 0);
+    while (mc_arg() && !load_relaxed(&ran)) /* it has begun, and may or may not be shielded */
+        wefti_relax();
     weft_nursery_cancel(n);
     result = weft_nursery_await(n);
     mc_assert(result == -ECANCELED);
     end();
 }
+MC_CASE(nursery_grace_begun, grace, .arg = 1, .proves = "J25", .bound = 2, .stale_counts = true, .seconds = 4);
 MC_CASE(nursery_grace, grace, .proves = "J25", .bound = 2, .stale_counts = true, .seconds = 4);
