@@ -133,7 +133,8 @@ class Rust(Peer):
 
 
 LOCKS = ["mutex", "sem", "rwlock"]
-TASKS = [*LOCKS, "spawn_join", "fib", "yield", "wake", "idle_memory_100k", "idle_memory_1m", "sleepers", "timer"]
+TASKS = [*LOCKS, "spawn_join", "fib", "yield", "wake", "idle_memory_100k", "idle_memory_1m", "sleepers", "timer",
+         "blocking"]
 CHANNELS = ["pingpong", "mpsc", "skynet", "select"]
 MIMALLOC = ("libmimalloc.so.2", "libmimalloc2.0")
 
@@ -146,5 +147,5 @@ PEERS = [
     Rust("tokio", TASKS + CHANNELS, "tokio", "tokio"),
     Rust("tokio-current", TASKS + CHANNELS, "tokio-current", "tokio"),
     Rust("tokio-mimalloc", TASKS + CHANNELS, "tokio", "tokio", preload=MIMALLOC),
-    Go("go", [w for w in TASKS if w != "wake"] + CHANNELS),
+    Go("go", [w for w in TASKS if w not in ("wake", "blocking")] + CHANNELS),
 ]

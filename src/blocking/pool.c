@@ -213,8 +213,8 @@ int wefti_pool_submit(struct weft_pool *pool, struct wefti_job *job) {
 
 bool wefti_pool_remove(struct weft_pool *pool, struct wefti_job *job) {
     wefti_lock_take(&pool->lock); /* A4 */
-    bool queued = job->state == WEFTI_JOB_QUEUED && !job->mandatory; /* recheck */
-    if (queued) {
+    bool queued = job->state == WEFTI_JOB_QUEUED && !job->mandatory;
+    if (queued) { /* recheck */
         unlink_job(&pool->queue, job);
         job->state = WEFTI_JOB_ENDED;
         if (pool->drainer)
@@ -226,7 +226,7 @@ bool wefti_pool_remove(struct weft_pool *pool, struct wefti_job *job) {
 
 bool wefti_pool_abandon(struct weft_pool *pool, struct wefti_job *job) {
     wefti_lock_take(&pool->lock); /* A4 */
-    bool left = job->state != WEFTI_JOB_ENDED; /* recheck */
+    bool left = job->state != WEFTI_JOB_ENDED; /* else it has been served */
     job->abandoned = left;
     wefti_lock_give(&pool->lock);
     return left;

@@ -253,6 +253,17 @@ async fn fight_rwlock(quick: bool) -> bool {
     .await
 }
 
+async fn blocking(quick: bool) -> bool {
+    let n: usize = if quick { 2000 } else { 50_000 };
+    let start = Instant::now();
+    let mut sum = 0;
+    for i in 0..n {
+        sum += tokio::task::spawn_blocking(move || (i >= n) as usize + 1).await.unwrap();
+    }
+    report("blocking", since(start, n as f64) / 1e3, "us");
+    sum == n
+}
+
 pub fn run(workload: &str, workers: Option<usize>, quick: bool) -> Option<bool> {
     let rt = match workers {
         None => Builder::new_current_thread().enable_time().build().unwrap(),
@@ -270,6 +281,7 @@ pub fn run(workload: &str, workers: Option<usize>, quick: bool) -> Option<bool> 
         "idle_memory_100k" => Some(rt.block_on(idle_memory(100_000, "idle_memory_100k"))),
         "idle_memory_1m" => Some(rt.block_on(idle_memory(1_000_000, "idle_memory_1m"))),
         "sleepers" => Some(rt.block_on(async { tokio::spawn(sleepers(quick)).await.unwrap() })),
+        "blocking" => Some(rt.block_on(async { tokio::spawn(blocking(quick)).await.unwrap() })),
         "timer" => Some(rt.block_on(async { tokio::spawn(tokio::task::unconstrained(timer(quick))).await.unwrap() })),
         _ => {
             let name = workload.to_string();
