@@ -81,6 +81,17 @@ static void keep_alive(void) {
 MC_CASE(blocking_keep_alive, keep_alive, .bound = 2, .stale_counts = true, .timeouts = 1, .seconds = 8);
 MC_CASE(blocking_keep_alive_random, keep_alive, .mode = MC_PCT, .timeouts = 2, .max_exec = 10000);
 
+/* The least stay, however long they are idle. */
+MC_TEST(blocking_least_stay, .bound = 2, .stale_counts = true, .timeouts = 1, .seconds = 4) {
+    begin(1, 1);
+    call_one(NULL);
+    wefti_thread_yield();
+    weft_pool_stats stats;
+    weft_pool_stats_read(pool, &stats);
+    mc_assert(stats.threads == 1);
+    destroy();
+}
+
 /* -- A caller that is late: taken out, or done; abandoned, or done. */
 
 static void late(void) {
@@ -171,6 +182,50 @@ MC_TEST(blocking_close_tells, .mode = MC_PCT, .timeouts = 2, .idle_timeouts = 20
     close_it(NULL);
     mc_join(caller);
     mc_assert(load_relaxed(&drops) == 1);
+}
+
+/* Who closes it waits for a job that its caller then takes out. */
+static void call_late(void *unused) {
+    (void)unused;
+    struct wefti_job mine = {.fn = job, .name = "mine"};
+    mc_assert(wefti_waiter_init(&mine.waiter) == 0);
+    mc_assert(wefti_pool_submit(pool, &mine) == 0);
+    store_release(&submitted, 1);
+    if (wefti_waiter_wait(&mine.waiter, 1000000000, "a job") && !wefti_pool_remove(pool, &mine))
+        wefti_waiter_settle(&mine.waiter);
+    wefti_pool_call_end(pool);
+}
+
+MC_TEST(blocking_close_late, .bound = 2, .stale_counts = true, .timeouts = 1, .idle_timeouts = 20, .seconds = 8) {
+    begin(1, 1);
+    int caller = mc_spawn(call_late, NULL);
+    while (!load_acquire(&submitted))
+        wefti_relax();
+    int error;
+    while ((error = weft_pool_destroy(pool, WEFT_NEVER)) == -EBUSY)
+        ;
+    mc_assert(error == 0);
+    mc_join(caller);
+}
+
+/* -- The runtime's pool is made once, by whoever comes first. */
+
+static struct weft_runtime hand;
+
+static void find_pool(void *found) {
+    weft_pool *mine = weft_runtime_pool(&hand);
+    mc_assert(mine && mine->max == 512 && mine->rt == &hand); /* plain: made before it was found */
+    *(weft_pool **)found = mine;
+}
+
+MC_TEST(blocking_runtime_pool, .bound = 3) {
+    weft_pool *found[3];
+    int a = mc_spawn(find_pool, &found[0]), b = mc_spawn(find_pool, &found[1]);
+    find_pool(&found[2]);
+    mc_join(a);
+    mc_join(b);
+    mc_assert(found[0] == found[1] && found[1] == found[2]);
+    mc_assert(found[0]->annex.stop(&found[0]->annex, WEFT_NOW) == 0 && found[0]->annex.end(&found[0]->annex) == 0);
 }
 
 /* -- With a runtime: a poll task waits, or is cancelled.  (Destroying it looks now and then for the last reference.) */
