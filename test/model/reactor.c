@@ -250,6 +250,34 @@ MC_TEST(reactor_answers, .proves = "R11", .bound = 2) {
     fake_end();
 }
 
+/* The turn that answers may have begun for another reason: it has seen what came before the question all the same. */
+static void happen_elsewhere(void *unused) {
+    (void)unused;
+    wefti_park_wake(&fake.control->park);
+}
+
+MC_TEST(reactor_answers_fully, .proves = "R11", .bound = 2) {
+    fake_begin(1);
+    fake.driven = workers[0].driven = true;
+    int a = mc_spawn(happen_elsewhere, NULL), b = mc_spawn(answer, NULL);
+    wefti_inject_push_one(&fake.inject, &tasks[0].link);
+    mc_assert(fake.sched->next(&workers[0]) == &tasks[0]);
+    store_relaxed(&heard, 1);
+    wefti_park_wake(&fake.control->park);
+    mc_join(a);
+    mc_join(b);
+    fake_end();
+}
+
+/* What a task spawns or wakes is offered while that task still runs. */
+MC_TEST(reactor_submit_wakes, .proves = "R9") {
+    fake_begin(2);
+    store_relaxed(&fake.reactor->seat[0].slot, WEFTI_SEAT_CLOSED);
+    fake.sched->submit(&workers[0], &tasks[0], WEFTI_SUBMIT_SPAWN);
+    mc_assert(load_relaxed(&fake.control->park.word) == WEFTI_PARK_NOTIFIED);
+    fake_end();
+}
+
 /* A poll that helps goes on while the reactor hands its worker another task: that one is not lost, and comes to the front. */
 static void keep_turning(void *unused) {
     (void)unused;
