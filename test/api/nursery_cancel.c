@@ -501,7 +501,7 @@ static int nested_timeouts(void *arg) {
 
 static int outer_timeout(void *arg) {
     CHECK_EQ(weft_timeout(2 * MS, nested_timeouts, arg), -ETIMEDOUT);
-    CHECK_EQ(did.cancelled, 1);
+    CHECK_EQ(did.cancelled, did.entered); /* the innermost one, if it was reached in time */
     return 0;
 }
 
