@@ -18,7 +18,7 @@ static int say_goodbye(void *arg) {
 static int connection(void *arg) {
     weft_task *self = weft_task_self();
     printf("%s: connected\n", (const char *)arg);
-    connected = true;
+    atomic_store(&connected, true);
     int why = weft_sleep_until(WEFT_NEVER);
     printf("%s: ends, %s\n", (const char *)arg, weft_cancel_reason() == WEFT_REASON_FAILURE ? "another failed" : "?");
 
@@ -32,7 +32,7 @@ static int connection(void *arg) {
 
 static int fail(void *arg) {
     (void)arg;
-    while (!connected)
+    while (!atomic_load(&connected))
         weft_sleep(1 * MS);
     return -EIO;
 }

@@ -208,33 +208,42 @@ static void leave(struct wefti_worker *w, struct wefti_fiber *self) {
         switch_to(w, self, to, next);
 }
 
+/* What go_on would do, when the first of our own fibers is next anyway: it is RUNNING now, and the current one.  NULL: ask go_on. */
+static inline struct weft_task *own_next(struct wefti_worker *w) {
+    if (WEFTI_UNLIKELY(!(may_go_on(w) && w->pinned.count && w->pinned_left && w->look_left != 1 &&
+                         wefti_mpsc_is_empty(&w->inbox))))
+        return NULL;
+    struct weft_task *next = wefti_task_of(wefti_chain_take(&w->pinned));
+    w->pinned_left--;
+    w->tick_left--;
+    w->look_left -= w->look_left != 0;
+    if (wefti_word_life(load_relaxed(&next->word)) != WEFTI_RUNNING) /* as in wefti_worker_begin */
+        wefti_word_to_running(&next->word);
+    wefti_count(&w->counters.polls, 1);
+    w->current = next;
+    return next;
+}
+
 void wefti_fiber_suspend(struct wefti_fiber *self) {
     struct wefti_worker *w = wefti_worker_here();
     w->left = &self->task;
     w->left_said = WEFT_PENDING;
     wefti_fiber_rested(self);
-    leave(w, self);
+    struct weft_task *next = own_next(w);
+    if (next)
+        switch_to(w, self, wefti_fiber_of(next)->stack, next);
+    else
+        leave(w, self);
 }
 
 /* Behind our own fibers: it stays RUNNING, and here. */
 static inline void yield_here(struct wefti_worker *w, struct wefti_fiber *self) {
     wefti_chain_append(&w->pinned, &self->task.link);
-    /* What go_on would do, when our own next fiber is next anyway. */
-    if (WEFTI_LIKELY(may_go_on(w) && w->pinned_left && w->look_left != 1 && wefti_mpsc_is_empty(&w->inbox))) {
-        struct weft_task *next = wefti_task_of(wefti_chain_take(&w->pinned));
-        w->pinned_left--;
-        w->tick_left--;
-        w->look_left -= w->look_left != 0;
-        if (wefti_word_life(load_relaxed(&next->word)) != WEFTI_RUNNING) /* as in wefti_worker_begin */
-            wefti_word_to_running(&next->word);
-        wefti_count(&w->counters.polls, 1);
-        if (next == &self->task)
-            return;
-        w->current = next;
+    struct weft_task *next = own_next(w);
+    if (!next)
+        leave(w, self);
+    else if (next != &self->task)
         switch_to(w, self, wefti_fiber_of(next)->stack, next);
-        return;
-    }
-    leave(w, self);
 }
 
 static void yield_anywhere(struct wefti_worker *w, struct wefti_fiber *self) {

@@ -7,7 +7,8 @@
  * Rule.   A fiber becomes wakeable only when its stack has been left: whoever is switched to makes it IDLE (wefti_fiber_arrived), and
  *         queues it again if it was woken meanwhile.
  * Yield.  A pinned fiber that yields stays RUNNING while it waits in its worker's own queue, where nobody else can take it: no
- *         read-modify-write.  A wake meanwhile sets NOTIFIED, which is spent at its next wait.
+ *         read-modify-write.  A wake meanwhile sets NOTIFIED, which is spent at its next wait.  One that its own worker wakes becomes
+ *         RUNNING at once, for the same reason (wefti_word_wake_here).
  */
 #ifndef WEFTI_FIBER_SWITCH_H
 #define WEFTI_FIBER_SWITCH_H

@@ -3,6 +3,8 @@
 
 /* A waker of a task, for which wefti_waiter_serve took a reference. */
 #define COUNTED ((wefti_waker)2)
+/* ... of a fiber that only the serving worker may run: it cannot go on before B3. */
+#define LOCAL ((wefti_waker)4)
 
 int wefti_waiter_init(struct wefti_waiter *waiter) {
     struct wefti_worker *w = wefti_worker_here();
@@ -73,20 +75,31 @@ wefti_waker wefti_waiter_serve(struct wefti_waiter *waiter) {
     wefti_waker waker = waiter->waker;
     if (!(waker & 1)) {
         struct weft_task *task = (struct weft_task *)waker;
-        if (!wefti_worker_of(wefti_task_rt(task))) {
+        struct wefti_worker *w = wefti_worker_of(wefti_task_rt(task));
+        if (!w) {
             wefti_word_ref(&task->word);
             waker |= COUNTED;
+        } else if (task->home == w->index + 1 && !(w->central | w->parking)) {
+            waker |= LOCAL;
         }
     }
     store_release(&waiter->state, WEFTI_SERVED); /* B2, pairs with is_served */
     return waker;
 }
 
+/* Between serving and here the caller does not suspend, so it is the same worker. */
+static void wake_here(struct weft_task *task) {
+    if (wefti_word_wake_here(&task->word))
+        wefti_chain_append(&wefti_worker_here()->pinned, &task->link);
+}
+
 void wefti_waiter_wake(wefti_waker waker) {
-    if (waker & COUNTED)
-        wefti_wake(waker & ~COUNTED);
-    else if (waker & 1)
+    if (waker & 1) /* first: a park is aligned to 4 bytes only */
         wefti_wake(waker);
+    else if (WEFTI_LIKELY(waker & LOCAL))
+        wake_here((struct weft_task *)(waker & ~LOCAL));
+    else if (waker & COUNTED)
+        wefti_wake(waker & ~COUNTED);
     else
         wefti_wake_loosely((struct weft_task *)waker);
 }

@@ -124,6 +124,20 @@ static inline bool wefti_word_wake(wefti_word *word) {
     }
 }
 
+/* A wake by the only worker that may run it.  True: it was IDLE, is RUNNING now, and the caller puts it into its own queue, where it
+ * waits for its turn.  Relaxed: who was the last runner, and will be the next, is the caller; what other wakers wrote before they set
+ * NOTIFIED goes on through this swap to the next to_idle. */
+static inline bool wefti_word_wake_here(wefti_word *word) {
+    uint64_t found = load_relaxed(word); /* only compared */
+    for (;;) {
+        bool idle = wefti_word_life(found) == WEFTI_IDLE;
+        wefti_assert(idle || wefti_word_life(found) == WEFTI_SCHEDULED || wefti_word_life(found) == WEFTI_RUNNING,
+                     found);
+        if (cas_relaxed(word, &found, idle ? wefti_word_with(found, WEFTI_RUNNING) : found | WEFTI_NOTIFIED))
+            return idle;
+    }
+}
+
 /* Why it was cancelled: 1 to 7 (weft_reason); 0: it was not. */
 static inline unsigned wefti_word_why(uint64_t word) { return (unsigned)((word & WEFTI_WHY_MASK) >> WEFTI_WHY_SHIFT); }
 

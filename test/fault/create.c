@@ -82,7 +82,8 @@ API_TEST(create_without_address_space, "", .sched = "ring") {
     printf("%u workers\n", weft_runtime_workers(rt));
     CHECK_LT(weft_runtime_workers(rt), 1024);
     atomic_uint ran = 0;
-    REQUIRE_EQ(weft_go(rt, fixture_count, &ran, NULL), 0);
+    error = weft_go(rt, fixture_count, &ran, NULL); /* the workers may have taken the last of it */
+    CHECK(error == 0 || error == -ENOMEM);
     fixture_end(rt);
-    CHECK_EQ(ran, 1);
+    CHECK_EQ(ran, error == 0);
 }
