@@ -89,6 +89,8 @@ static void tell(struct ended *ended) {
 
 static struct wefti_job *begin_job(struct weft_pool *pool) {
     struct wefti_job *job = pool->queue.first;
+    while (job && pool->cut && !job->mandatory) /* it is about to be dropped */
+        job = job->next;
     if (job) {
         unlink_job(&pool->queue, job);
         append(&pool->running, job);
@@ -237,6 +239,7 @@ bool wefti_pool_abandon(struct weft_pool *pool, struct wefti_job *job) {
 /* Under the lock, which it lets go of: take out what need not be run.  True: there was something. */
 static bool drop_queued(struct weft_pool *pool) {
     bool any = false;
+    pool->cut = true;
     for (;;) {
         struct wefti_job *job = pool->queue.first;
         while (job && job->mandatory)

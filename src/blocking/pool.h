@@ -66,6 +66,7 @@ struct weft_pool {
     int64_t keep_alive; /* INT64_MAX: for ever */
     uint64_t completed, refused;
     bool closed; /* takes no jobs */
+    bool cut;    /* ... and begins only mandatory ones */
     bool ending; /* threads end when they are idle */
     char name[12];
     _Atomic uint64_t calls;
