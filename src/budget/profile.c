@@ -45,11 +45,17 @@ static struct wefti_fiber *charged_self(struct weft_runtime *rt) {
     return self && self->account && self->account->fund->rt == rt ? self : NULL;
 }
 
-/* The caller is weft_run, with its first task.  That task may run before the call is over: it is not trusted. */
-static bool is_trusted(struct weft_runtime *rt) { return !wefti_worker_of(rt) && rt->trusted; }
+/* Is this the first task of weft_run?  Only once: whoever asks afterwards was started by that task, or knows of it. */
+static bool is_first(struct weft_runtime *rt) {
+    if (!rt->trusted)
+        return false;
+    rt->trusted = false;
+    return true;
+}
 
 int wefti_admit_poll(struct weft_runtime *rt) {
-    if (rt->profile == WEFT_PROFILE_CORE || (rt->profile == WEFT_PROFILE_SOVEREIGN && !is_trusted(rt))) {
+    bool first = is_first(rt);
+    if (rt->profile == WEFT_PROFILE_CORE || (rt->profile == WEFT_PROFILE_SOVEREIGN && !first)) {
         wefti_denied(rt);
         return -EPERM;
     }
@@ -128,7 +134,7 @@ int wefti_account_open(struct weft_runtime *rt, const weft_fiber_spec *spec, str
         return -EINVAL;
     uint32_t used = 0;
     weft_budget granted = child;
-    int error = is_trusted(rt) ? 0 : wefti_cap_spawn(rt, spec->cap, spec->budget, &granted, &used);
+    int error = is_first(rt) ? 0 : wefti_cap_spawn(rt, spec->cap, spec->budget, &granted, &used);
     if (error)
         return error;
     struct wefti_fiber *self = charged_self(rt);

@@ -273,9 +273,8 @@ int wefti_run_first(const weft_config *given, int (*spawn)(weft_runtime *rt, voi
     config.driven = false;
     if (error || (error = create(config, &rt)))
         return error;
-    rt->trusted = true; /* there is no other task yet */
+    rt->trusted = rt->profile == WEFT_PROFILE_SOVEREIGN; /* for the first task: taken back before that can run */
     error = spawn(rt, arg, &task);
-    rt->trusted = false;
     if (!error) {
         error = weft_join(task, &ended, WEFT_NEVER);
         weft_task_drop(task);

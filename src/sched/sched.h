@@ -227,7 +227,7 @@ struct weft_runtime {
     uint32_t yield_ops; /* metered ops after which a fiber lets others run */
     _Atomic bool has_fibers;
     _Atomic bool limited; /* spawns are asked about: there is a profile, or a fiber with a budget */
-    bool trusted; /* ... but for the first task of weft_run */
+    bool trusted; /* the next spawn is the first task of weft_run: it needs no capability */
     weft_profile profile;
     struct weft_fund *fund; /* budget/profile.h */
     struct wefti_caps *caps; /* budget/cap.h */

@@ -719,6 +719,8 @@ struct two_turns {
 };
 static int long_turn(void *arg) {
     struct two_turns *t = arg;
+    while (!atomic_load(&t->turn)) /* until the other has begun */
+        weft_yield();
     unsigned seen = atomic_load(&t->turn);
     uint64_t since = weft_ops_used();
     while (atomic_load(&t->turn) < 20) {
