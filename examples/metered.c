@@ -11,18 +11,19 @@ static int spin(void *arg) {
 }
 
 static int main_fiber(void *arg) {
-    unsigned turns = 0;
+    volatile unsigned turns = 0;
     weft_task *task;
     weft_result result;
     weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
     (void)arg;
 
     spec.fn = spin;
-    spec.arg = &turns;
+    spec.arg = (void *)&turns;
     spec.discard = true; /* it owns nothing: it may be ended where it is */
     if (weft_fiber_spawn(NULL, &spec, &task) < 0)
         return -1;
-    weft_yield(); /* one worker: now it spins */
+    while (turns == 0)
+        weft_yield(); /* one worker: now it spins */
     printf("still here\n");
 
     weft_task_cancel(task);
