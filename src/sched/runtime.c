@@ -273,7 +273,7 @@ int wefti_run_first(const weft_config *given, int (*spawn)(weft_runtime *rt, voi
     config.driven = false;
     if (error || (error = create(config, &rt)))
         return error;
-    rt->trusted = true; /* for the first task alone: taken back before that can run */
+    rt->trusted = rt->profile == WEFT_PROFILE_SOVEREIGN; /* for the first task: taken back before that can run */
     error = spawn(rt, arg, &task);
     if (!error) {
         error = weft_join(task, &ended, WEFT_NEVER);

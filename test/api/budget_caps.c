@@ -81,8 +81,15 @@ API_TEST(cap_needed, "J4 J7", .workers = {1, 2}) {
 }
 
 /* The first fiber is the program's own; it has the keys if it was given them. */
+static void *thread_without(void *rt) {
+    CHECK_EQ(weft_fiber_go(rt, nop, NULL, NULL), -EPERM);
+    return NULL;
+}
 static int run_main(void *arg) {
     weft_task *task;
+    pthread_t thread; /* a plain thread is not trusted either */
+    REQUIRE_EQ(pthread_create(&thread, NULL, thread_without, weft_runtime_current()), 0);
+    REQUIRE_EQ(pthread_join(thread, NULL), 0);
     CHECK_EQ(weft_fiber_go(NULL, nop, arg, NULL), -EPERM);
     int error = spawn_with(NULL, &caps.spawn, NULL, nop, arg, &task);
     if (!error) {
