@@ -15,6 +15,7 @@
 #include <weft/nursery.h>
 #include <weft/runtime.h>
 #include <weft/select.h>
+#include <weft/shard.h>
 #include <weft/stats.h>
 #include <weft/supervisor.h>
 #include <weft/sync.h>

@@ -1,0 +1,142 @@
+/* weft/shard.h - shards: many independent serial executors on a lane of threads of their own.
+ *
+ * A shard has a pool of transactions that wait, and a state that only its own batches change.  A lane has worker threads and one queue of
+ * shards in strict order.  A worker takes the shard at the front and runs cycles: collect a snapshot of the pool, execute it as one
+ * batch, commit one block, remove the batch from the pool.  After each cycle, when the quantum is used up, the shard goes to the back of the queue;
+ * when its pool is empty it sleeps until the next transaction.  Two workers never run one shard at once.
+ *
+ *     weft_lane *lane;
+ *     weft_lane_create(NULL, &lane);
+ *     weft_shard *shard;
+ *     weft_shard_get(lane, "accounts-7", &shard);         // made if it is not there
+ *     weft_shard_submit(shard, &tx, NULL);                // into the pool, and scheduled
+ *
+ * What executing and committing mean is up to the two interfaces below; a memory store is built in.
+ *
+ * Lane workers are plain threads, never workers of a runtime: execution may block, and does not keep tasks waiting.
+ */
+#ifndef WEFT_SHARD_H
+#define WEFT_SHARD_H
+
+#include <weft/base.h>
+
+WEFT_EXTERN_C_BEGIN
+
+typedef struct weft_lane weft_lane;
+typedef struct weft_shard weft_shard;
+
+/* What all shards share about the outside, as of the last update.  A cycle sees one value from its beginning to its end. */
+typedef struct weft_block_env {
+    uint64_t number;
+    uint64_t timestamp; /* s */
+    uint64_t gas_price, blob_gas_price;
+    unsigned char sequencer[32];
+    uint64_t version; /* counts updates; set by the lane */
+} weft_block_env;
+
+/* A transaction: bytes that the executor understands, and a number that the pool gives it.  `data` is copied when it is submitted. */
+typedef struct weft_tx {
+    uint64_t id;
+    const void *data;
+    size_t size;
+} weft_tx;
+
+/* One batch, while it is executed and committed. */
+typedef struct weft_batch {
+    weft_shard *shard;
+    uint64_t block; /* the number its block will have */
+    const weft_block_env *env;
+    const weft_tx *txs;
+    size_t count;
+    void *out; /* the executor's: what is to be committed; the store reads it */
+} weft_batch;
+
+/* Executes batches.  Called on lane threads, for one shard by one thread at a time. */
+typedef struct weft_executor {
+    /* Run the batch on the shard's latest state, and leave in batch->out what is to be committed.  A negative error fails the batch: nothing is
+     * committed, its transactions are removed. */
+    int (*execute)(void *self, void *shard_state, weft_batch *batch);
+    /* After the commit, or its failure: give batch->out back. */
+    void (*release)(void *self, weft_batch *batch, int committed);
+    void *self;
+} weft_executor;
+
+/* Keeps blocks. */
+typedef struct weft_store {
+    /* The shard is used for the first time: open or make its storage.  *next_block: the number of its next block (1 for a new one). */
+    int (*open)(void *self, const char *name, void **shard_state, uint64_t *next_block);
+    /* Exactly one block, durable when this returns 0.  -EROFS (or any error for which `fatal` says so) stops the shard. */
+    int (*commit)(void *self, void *shard_state, const weft_batch *batch);
+    bool (*fatal)(void *self, int error);
+    void (*close)(void *self, void *shard_state);
+    void *self;
+} weft_store;
+
+typedef struct weft_lane_config {
+    size_t size; /* set by WEFT_LANE_CONFIG_INIT */
+    unsigned workers; /* 0 = usable CPUs */
+    int64_t quantum; /* ns; 0 = 100 ms; negative = one batch a turn */
+    size_t max_batch; /* transactions in a batch; 0 = all that wait, at most 65,536 */
+    size_t max_pool; /* of a shard, then -EAGAIN; 0 = 1,048,576 */
+    weft_executor executor; /* all zero: does nothing with each transaction */
+    weft_store store; /* all zero: memory */
+    /* Told of batches that failed, on the lane's thread; may be NULL. */
+    void (*failed)(void *arg, weft_shard *shard, const weft_batch *batch, int error);
+    /* Told of every transaction's end: committed in `block`, or 0 and an error. */
+    void (*done)(void *arg, weft_shard *shard, const weft_tx *tx, uint64_t block, int error);
+    void *arg;
+    const char *name; /* prefix of thread names; NULL = "lane" */
+} weft_lane_config;
+
+#define WEFT_LANE_CONFIG_INIT {sizeof(weft_lane_config), 0, 0, 0, 0, {0, 0, 0}, {0, 0, 0, 0, 0}, 0, 0, 0, 0}
+
+/* Returns 0; -EINVAL; -E2BIG; -ENOMEM; -EAGAIN (no thread could be started; with fewer than asked for it goes on). */
+WEFT_API WEFT_MUST_USE int weft_lane_create(const weft_lane_config *config, weft_lane **out);
+
+/* Stop: every worker finishes the cycle it is in; shards still queued are not run.  When it returns, all threads have been joined.  Idempotent. */
+WEFT_API void weft_lane_shutdown(weft_lane *lane);
+/* Shut down, and free the lane with its shards. */
+WEFT_API void weft_lane_destroy(weft_lane *lane);
+
+/* The shard of that name, made if need be; the same every time.  Shards are never removed.  Readers do not block each other.
+ * Returns 0; -EINVAL (empty, or longer than 63 bytes); -ENOMEM; what the store's open returned; -ESHUTDOWN. */
+WEFT_API int weft_shard_get(weft_lane *lane, const char *name, weft_shard **out);
+/* The same, but only if it exists; NULL otherwise. */
+WEFT_API weft_shard *weft_shard_find(weft_lane *lane, const char *name);
+/* All of them: calls visit for each. */
+WEFT_API void weft_shard_each(weft_lane *lane, void (*visit)(weft_shard *shard, void *arg), void *arg);
+
+/* Add a transaction to the pool, then schedule the shard.  From any thread.  *id (may be NULL): its number in this shard.
+ * Returns 0; -EAGAIN (the pool is full: try later); -ENOMEM; -ESHUTDOWN; -EIO (the shard is stopped). */
+WEFT_API int weft_shard_submit(weft_shard *shard, const void *data, size_t size, uint64_t *id);
+WEFT_API int weft_shard_submit_many(weft_shard *shard, const weft_tx *txs, size_t count, uint64_t *first_id);
+
+/* Idle -> Pending, to the back of the queue, and one worker is woken; a shard that is Pending or Running is left alone.  (weft_shard_submit does
+ * this.)  True: it was idle. */
+WEFT_API bool weft_shard_schedule(weft_shard *shard);
+
+/* -- The environment ---------------------------------------------------------------------------------- */
+WEFT_API void weft_lane_set_env(weft_lane *lane, const weft_block_env *env);
+WEFT_API void weft_lane_env(weft_lane *lane, weft_block_env *out);
+
+/* -- Looking ------------------------------------------------------------------------------------------ */
+typedef enum weft_shard_state {
+    WEFT_SHARD_IDLE = 0,
+    WEFT_SHARD_PENDING = 1,
+    WEFT_SHARD_RUNNING = 2,
+    WEFT_SHARD_STOPPED = 3
+} weft_shard_state;
+typedef struct weft_shard_info {
+    const char *name;
+    weft_shard_state state;
+    uint64_t pooled, block, committed, failed, turns, cycles;
+} weft_shard_info;
+WEFT_API void weft_shard_info_read(weft_shard *shard, weft_shard_info *out);
+WEFT_API void *weft_shard_store_state(weft_shard *shard);
+WEFT_API unsigned weft_lane_workers(const weft_lane *lane);
+/* Shards in the queue, and how often a worker was woken. */
+WEFT_API uint64_t weft_lane_queued(weft_lane *lane);
+WEFT_API uint64_t weft_lane_wakes(weft_lane *lane);
+
+WEFT_EXTERN_C_END
+#endif
