@@ -15,6 +15,7 @@ target_compile_definitions(model_checked PRIVATE WEFTI_MODEL=1 WEFTI_RING_CAP=4u
   WEFTI_SLAB_MAGAZINE=4u WEFTI_SLAB_CHUNK=4096 WEFTI_LOCK_SPIN=1 WEFTI_SPIN_MAX=2u WEFTI_SPIN_TIGHT=1u WEFTI_JOB_SPIN=1u
   WEFTI_SEAT_SPIN=1u WEFTI_STACK_CHUNK=131072 WEFTI_MUTEX_SPIN=1 WEFTI_MUTEX_PATIENCE=3000 WEFTI_WAKES=2u
   WEFTI_BIAS_STREAK=1u WEFTI_IO_GROUP=2u)
+target_compile_definitions(model_checked PRIVATE WEFTI_SHARD_BUCKETS=2u)
 
 add_library(model_checker OBJECT ${model_checker})
 target_compile_options(model_checker PRIVATE -O2 -g -fno-omit-frame-pointer)

@@ -6,8 +6,6 @@
 
 #include "sched/spawn.h"
 
-#define QUANTUM INT64_C(100000000)
-#define BATCH_MAX ((size_t)65536)
 #define POOL_MAX ((size_t)1 << 20)
 #define WORKERS_MAX 1024u
 
@@ -15,7 +13,7 @@
 
 bool wefti_lane_enqueue(struct weft_lane *lane, struct weft_shard *shard) {
     wefti_lock_take(&lane->lock);
-    bool open = !lane->shutdown;
+    bool open = !load_own(&lane->shutdown);
     struct wefti_lane_worker *sleeper = NULL;
     if (open) {
         wefti_chain_append(&lane->queue, &shard->link);
@@ -33,7 +31,7 @@ bool wefti_lane_enqueue(struct weft_lane *lane, struct weft_shard *shard) {
 static struct weft_shard *dequeue(struct weft_lane *lane, struct wefti_lane_worker *worker) {
     for (;;) {
         wefti_lock_take(&lane->lock);
-        if (lane->shutdown) { /* K40: also with shards in the queue */
+        if (load_own(&lane->shutdown)) { /* K40: also with shards in the queue */
             wefti_lock_give(&lane->lock);
             return NULL;
         }
@@ -86,13 +84,13 @@ static int settle(const weft_lane_config *given, weft_lane_config *config) {
     int error = given ? wefti_known_struct(given, offsetof(weft_lane_config, workers), config, sizeof *config) : 0;
     if (error)
         return error;
-    if (config->workers > WORKERS_MAX || config->max_batch > BATCH_MAX || config->max_pool > UINT32_MAX ||
-        (config->store.commit && !config->store.open))
+    const weft_store *store = &config->store;
+    if (config->workers > WORKERS_MAX || config->max_pool > UINT32_MAX ||
+        (!store->open && (store->commit || store->fatal || store->close)))
         return -EINVAL;
     config->workers = config->workers ? config->workers : wefti_cpu_count();
-    config->quantum = config->quantum ? config->quantum : QUANTUM;
-    config->max_batch = config->max_batch ? config->max_batch : BATCH_MAX;
     config->max_pool = config->max_pool ? config->max_pool : POOL_MAX;
+    config->max_batch = config->max_batch ? config->max_batch : config->max_pool;
     if (!config->store.open)
         config->store = wefti_store_memory;
     return 0;
@@ -107,6 +105,7 @@ int weft_lane_create(const weft_lane_config *given, weft_lane **out) {
     if (!lane)
         return -ENOMEM;
     lane->config = config;
+    lane->config.name = NULL; /* the caller's; copied */
     snprintf(lane->name, sizeof lane->name, "%s", config.name ? config.name : "lane");
     lane->worker = wefti_alloc(config.workers * sizeof *lane->worker);
     error = lane->worker ? 0 : -ENOMEM;
@@ -115,6 +114,8 @@ int weft_lane_create(const weft_lane_config *given, weft_lane **out) {
         char name[16];
         snprintf(name, sizeof name, "%s-%u", lane->name, lane->workers % 1000);
         worker->lane = lane;
+        worker->txs = worker->few;
+        worker->room = WEFTI_SHARD_BATCH;
         if ((error = wefti_thread_start(&worker->thread, worker_main, worker, name)))
             break;
     }
@@ -130,19 +131,26 @@ int weft_lane_create(const weft_lane_config *given, weft_lane **out) {
 
 void weft_lane_shutdown(weft_lane *lane) {
     wefti_lock_take(&lane->lock);
-    bool first = !lane->shutdown;
-    lane->shutdown = true;
+    bool first = !load_own(&lane->shutdown);
+    store_relaxed(&lane->shutdown, true); /* what a worker must see of it, it sees under the lock */
     for (struct wefti_link *item; (item = wefti_chain_take(&lane->sleepers));)
         wefti_park_wake(&((struct wefti_lane_worker *)(void *)item)->park); /* K38: at once */
     wefti_lock_give(&lane->lock);
-    if (!first) { /* another thread has begun: it is done when the workers are */
-        while (!load_acquire(&lane->joined)) /* pairs with the store below */
-            wefti_thread_yield();
-        return;
+    if (first) {
+        for (unsigned i = 0; i < lane->workers; i++)
+            wefti_thread_join(&lane->worker[i].thread);
+        store_release(&lane->joined, 1);
+        wefti_futex_wake(&lane->joined, INT32_MAX); /* wake: others that shut down */
     }
-    for (unsigned i = 0; i < lane->workers; i++)
-        wefti_thread_join(&lane->worker[i].thread);
-    store_release(&lane->joined, true);
+    while (!load_acquire(&lane->joined)) /* another has begun: pairs with the store above */
+        wefti_futex_wait(&lane->joined, 0, INT64_MAX);
+}
+
+void wefti_lane_trim(struct wefti_lane_worker *worker) {
+    if (worker->txs != worker->few)
+        wefti_free(worker->txs, worker->room * sizeof *worker->txs);
+    worker->txs = worker->few;
+    worker->room = WEFTI_SHARD_BATCH;
 }
 
 void weft_lane_destroy(weft_lane *lane) {
@@ -153,9 +161,8 @@ void weft_lane_destroy(weft_lane *lane) {
         next = shard->next_made;
         wefti_shard_free(shard);
     }
-    for (unsigned i = 0; i < lane->config.workers; i++)
-        if (lane->worker[i].txs)
-            wefti_free(lane->worker[i].txs, lane->worker[i].room * sizeof *lane->worker[i].txs);
+    for (unsigned i = 0; i < lane->workers; i++)
+        wefti_lane_trim(&lane->worker[i]);
     wefti_free(lane->worker, lane->config.workers * sizeof *lane->worker);
     wefti_free(lane, sizeof *lane);
 }

@@ -8,8 +8,12 @@
  * Claim.  At rest no shard is IDLE with something in its pool; a shard is in the queue at most once.
  * Why.    S1 and W3 hold the pool's lock.  If W3 does not see what S1 added, it came first, and S2 sees W2.  Only who makes it SCHEDULED
  *         appends it, and only from IDLE.
+ * Batch.  Only the runner takes from a pool, and others only append: from a look under the lock on, the first n nodes and the links between them
+ *         stay as they are until the runner removes them.  So the snapshot is copied, and n of any size removed, without holding up who submits.
+ * Stop.   `stopped` is set under the pool's lock, with the pool emptied in the same section: who submits is either refused or told.
  * Sleep.  The queue's lock covers the list of sleeping workers: whoever appends takes the first of them out and wakes that one; whoever
  *         shuts down wakes all.  A worker looks at the queue under the lock before it joins the list.
+ * Checked by.  test/model/shard.c, test/api/shard_*.c, test/fault/shard.c
  */
 #ifndef WEFTI_SHARD_LANE_H
 #define WEFTI_SHARD_LANE_H
@@ -23,7 +27,10 @@
 #include "base/link.h"
 
 #define WEFTI_SHARD_NAME 64u
+#ifndef WEFTI_SHARD_BUCKETS
 #define WEFTI_SHARD_BUCKETS 16384u
+#endif
+#define WEFTI_SHARD_BATCH 64u /* transactions that a worker has room for without asking for memory */
 
 struct wefti_tx {
     struct wefti_link link;
@@ -46,7 +53,7 @@ struct weft_shard {
     /* Written by whoever runs it. */
     _Atomic uint64_t block; /* the last one */
     _Atomic uint64_t committed, failed, turns, cycles;
-    _Atomic bool stopped;
+    _Atomic bool stopped; /* set under the lock */
 };
 
 struct wefti_lane_worker {
@@ -54,18 +61,19 @@ struct wefti_lane_worker {
     struct weft_lane *lane;
     struct wefti_park park;
     struct wefti_thread thread;
-    weft_tx *txs; /* the batch under way */
+    weft_tx *txs; /* the batch under way: `few`, or memory of its own */
     size_t room;
+    weft_tx few[WEFTI_SHARD_BATCH];
 };
 
 struct weft_lane {
     weft_lane_config config;
     char name[12];
 
-    struct wefti_lock lock; /* queue, sleepers, shutdown */
+    struct wefti_lock lock; /* queue, sleepers, setting shutdown */
     struct wefti_chain queue;
     struct wefti_chain sleepers;
-    bool shutdown;
+    _Atomic bool shutdown;
     _Atomic uint64_t wakes;
 
     struct wefti_lock env_lock;
@@ -76,9 +84,11 @@ struct weft_lane {
     _Atomic(struct weft_shard *) bucket[WEFTI_SHARD_BUCKETS];
 
     unsigned workers;
-    _Atomic bool joined;
+    _Atomic uint32_t joined; /* 1: shutdown is over */
     struct wefti_lane_worker *worker;
 };
+
+static inline bool wefti_lane_is_shut(struct weft_lane *lane) { return load_relaxed(&lane->shutdown); } /* a look */
 
 /* -- lane.c: the queue ------------------------------------------------------------------------------------- */
 /* Append a shard that has become SCHEDULED, and wake one worker.  False: shut down. */
@@ -86,6 +96,9 @@ bool wefti_lane_enqueue(struct weft_lane *lane, struct weft_shard *shard);
 /* -- shard.c ------------------------------------------------------------------------------------------------ */
 /* One turn of a shard that was taken out of the queue. */
 void wefti_shard_turn(struct weft_shard *shard, struct wefti_lane_worker *worker);
+/* Give memory of the worker's batch back, if it has more than it needs at rest. */
+void wefti_lane_trim(struct wefti_lane_worker *worker);
+/* Nobody runs it any more: what is left in its pool is told, and it is freed. */
 void wefti_shard_free(struct weft_shard *shard);
 /* -- memory.c ----------------------------------------------------------------------------------------------- */
 extern const weft_store wefti_store_memory;

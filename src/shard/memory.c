@@ -1,4 +1,4 @@
-/* memory.c - the store that keeps nothing: for tests, and for shards whose state is elsewhere. */
+/* memory.c - the store that keeps nothing: for shards whose state the executor has in memory. */
 #include "shard/lane.h"
 
 static int open_nothing(void *self, const char *name, void **shard_state, uint64_t *next_block) {

@@ -27,11 +27,11 @@ static int make(struct weft_lane *lane, const char *name, struct weft_shard **ou
     shard->lane = lane;
     memcpy(shard->name, name, strlen(name) + 1);
     int error = lane->config.store.open(lane->config.store.self, name, &shard->state, &next);
-    if (error) {
+    if (error < 0) {
         wefti_free(shard, sizeof *shard);
         return error;
     }
-    store_relaxed(&shard->block, next - 1); /* published with the shard, as the rest */
+    store_relaxed(&shard->block, next ? next - 1 : 0); /* published with the shard, as the rest */
     store_relaxed(&shard->word, WEFTI_IDLE | WEFTI_REF_ONE);
     _Atomic(struct weft_shard *) *bucket = &lane->bucket[hash(name)];
     shard->next = load_own(bucket);
@@ -49,9 +49,9 @@ int weft_shard_get(weft_lane *lane, const char *name, weft_shard **out) {
     int error = 0;
     if (!shard) {
         wefti_lock_take(&lane->made_lock);
-        shard = weft_shard_find(lane, name);
+        shard = weft_shard_find(lane, name); /* recheck: made meanwhile */
         if (!shard)
-            error = make(lane, name, &shard);
+            error = wefti_lane_is_shut(lane) ? -ESHUTDOWN : make(lane, name, &shard);
         wefti_lock_give(&lane->made_lock);
     }
     if (!error)

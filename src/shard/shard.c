@@ -5,10 +5,12 @@
 
 #include "shard/lane.h"
 
+#define ROOM_KEPT 65536u /* a worker gives larger batches' memory back after the turn */
+
 /* -- The pool ---------------------------------------------------------------------------------------------------- */
 
 static struct wefti_tx *new_tx(const void *data, size_t size) {
-    struct wefti_tx *node = wefti_alloc(sizeof *node + size);
+    struct wefti_tx *node = size < SIZE_MAX / 2 ? wefti_alloc(sizeof *node + size) : NULL;
     if (!node)
         return NULL;
     if (size)
@@ -24,33 +26,41 @@ static void free_chain(struct wefti_chain *chain) {
         free_tx((struct wefti_tx *)(void *)item);
 }
 
+/* Under the pool's lock: number them and append them all, or say why not. */
+static int add_all(struct weft_shard *shard, struct wefti_chain *chain, uint64_t *first_id) {
+    if (load_own(&shard->stopped))
+        return -EIO;
+    if (shard->pool.count + (size_t)chain->count > shard->lane->config.max_pool)
+        return -EAGAIN;
+    if (first_id)
+        *first_id = shard->next_id + 1;
+    for (struct wefti_link *item; (item = wefti_chain_take(chain));) {
+        ((struct wefti_tx *)(void *)item)->tx.id = ++shard->next_id;
+        wefti_chain_append(&shard->pool, item);
+    }
+    return 0;
+}
+
 int weft_shard_submit_many(weft_shard *shard, const weft_tx *txs, size_t count, uint64_t *first_id) {
     struct wefti_chain chain = {NULL, NULL, 0};
-    int error = load_relaxed(&shard->stopped) ? -EIO : 0; /* a look */
+    int error = wefti_lane_is_shut(shard->lane) ? -ESHUTDOWN : count > shard->lane->config.max_pool ? -EINVAL : 0;
     for (size_t i = 0; i < count && !error; i++) {
-        struct wefti_tx *node = new_tx(txs[i].data, txs[i].size);
-        if (node)
-            wefti_chain_append(&chain, &node->link);
-        else
+        struct wefti_tx *node = NULL;
+        if (txs[i].size && !txs[i].data)
+            error = -EINVAL;
+        else if (!(node = new_tx(txs[i].data, txs[i].size)))
             error = -ENOMEM;
+        else
+            wefti_chain_append(&chain, &node->link);
     }
     if (!error && count) {
         wefti_lock_take(&shard->lock);
-        if (shard->pool.count + count > shard->lane->config.max_pool) {
-            error = -EAGAIN;
-        } else {
-            if (first_id)
-                *first_id = shard->next_id + 1;
-            for (struct wefti_link *item; (item = wefti_chain_take(&chain));) {
-                ((struct wefti_tx *)(void *)item)->tx.id = ++shard->next_id;
-                wefti_chain_append(&shard->pool, item);
-            }
-        }
+        error = add_all(shard, &chain, first_id); /* S1 */
         wefti_lock_give(&shard->lock);
+        if (!error)
+            weft_shard_schedule(shard); /* S2, after S1 */
     }
     free_chain(&chain);
-    if (!error && count)
-        weft_shard_schedule(shard); /* S2, after S1 */
     return error;
 }
 
@@ -71,102 +81,147 @@ static bool has_waiting(struct weft_shard *shard) {
 bool weft_shard_schedule(weft_shard *shard) {
     uint64_t found = load_relaxed(&shard->word); /* only compared */
     do
-        if (wefti_word_life(found) != WEFTI_IDLE) /* K4, K5 */
+        if (wefti_word_life(found) != WEFTI_IDLE || load_relaxed(&shard->stopped)) /* K4, K5; stopped: a look */
             return false;
     while (
         !cas_acq_rel(&shard->word, &found, wefti_word_with(found, WEFTI_SCHEDULED))); /* S2; acquire: pairs with W2 */
-    return wefti_lane_enqueue(shard->lane, shard);
+    if (wefti_lane_enqueue(shard->lane, shard))
+        return true;
+    store_release(&shard->word, found); /* shut down: it is not in the queue */
+    return false;
 }
 
 /* -- A turn ------------------------------------------------------------------------------------------------------ */
 
-/* K14: what is in the pool now, as an array; it stays in the pool. */
-static size_t collect(struct weft_shard *shard, struct wefti_lane_worker *worker) {
-    size_t most = shard->lane->config.max_batch, count = 0;
-    wefti_lock_take(&shard->lock);
-    size_t want = shard->pool.count < most ? shard->pool.count : most;
-    wefti_lock_give(&shard->lock);
+/* Room for `want` transactions, or for as many as there is memory. */
+static size_t make_room(struct wefti_lane_worker *worker, size_t want) {
     if (want > worker->room) {
         weft_tx *larger = wefti_alloc(want * sizeof *larger);
-        if (larger) {
-            if (worker->txs)
-                wefti_free(worker->txs, worker->room * sizeof *worker->txs);
-            worker->txs = larger;
-            worker->room = want;
-        } else if (worker->room) {
-            want = worker->room; /* smaller batches, then */
-        } else {
-            return 0;
-        }
+        if (!larger)
+            return worker->room; /* smaller batches, then */
+        wefti_lane_trim(worker);
+        worker->txs = larger;
+        worker->room = want;
     }
+    return want;
+}
+
+/* K14: what is in the pool now, as an array; it stays in the pool. */
+static void collect(struct weft_shard *shard, struct wefti_lane_worker *worker, weft_batch *batch) {
     wefti_lock_take(&shard->lock);
-    for (struct wefti_link *item = shard->pool.count ? shard->pool.first : NULL; item && count < want;
-         item = item->next)
-        worker->txs[count++] = ((struct wefti_tx *)(void *)item)->tx;
+    size_t want = shard->pool.count;
+    struct wefti_link *item = shard->pool.first;
     wefti_lock_give(&shard->lock);
-    return count;
+    want = want < shard->lane->config.max_batch ? want : shard->lane->config.max_batch;
+    want = make_room(worker, want);
+    for (size_t i = 0; i < want; i++) {
+        worker->txs[i] = ((struct wefti_tx *)(void *)item)->tx;
+        if (i + 1 < want) /* the last one's link is who appends's */
+            item = item->next;
+    }
+    batch->txs = worker->txs;
+    batch->count = want;
 }
 
 /* K17: exactly the batch: it is at the front, and others have only been added behind it. */
-static void remove_batch(struct weft_shard *shard, size_t count) {
-    struct wefti_chain gone = {NULL, NULL, 0};
+static struct wefti_chain take_batch(struct weft_shard *shard, const weft_batch *batch) {
+    struct wefti_tx *last = (struct wefti_tx *)(uintptr_t)batch->txs[batch->count - 1].data - 1; /* new_tx */
+    struct wefti_chain gone = {NULL, &last->link, (uint32_t)batch->count};
     wefti_lock_take(&shard->lock);
-    while (count--)
-        wefti_chain_append(&gone, wefti_chain_take(&shard->pool));
+    gone.first = shard->pool.first;
+    shard->pool.first = last->link.next;
+    shard->pool.count -= gone.count;
     wefti_lock_give(&shard->lock);
-    free_chain(&gone);
+    return gone;
 }
 
-/* Execute and commit.  0 or a negative error. */
-static int run_batch(struct weft_shard *shard, weft_batch *batch) {
+/* They have left the pool: say how they ended, and free them. */
+static void tell_and_free(struct weft_shard *shard, struct wefti_chain *gone, uint64_t block, int error) {
     const weft_lane_config *config = &shard->lane->config;
-    int error = config->executor.execute ? config->executor.execute(config->executor.self, shard->state, batch) : 0;
-    if (!error && config->store.commit)
-        error = config->store.commit(config->store.self, shard->state, batch);
-    if (config->executor.release)
-        config->executor.release(config->executor.self, batch, !error);
+    for (struct wefti_link *item; (item = wefti_chain_take(gone));) {
+        struct wefti_tx *node = (struct wefti_tx *)(void *)item;
+        if (config->done)
+            config->done(config->arg, shard, &node->tx, block, error);
+        free_tx(node);
+    }
+}
+
+/* Execute and commit.  0 or a negative error; *fatal: the shard cannot go on. */
+static int run_batch(struct weft_shard *shard, weft_batch *batch, bool *fatal) {
+    const weft_executor *executor = &shard->lane->config.executor;
+    const weft_store *store = &shard->lane->config.store;
+    int error = executor->execute ? executor->execute(executor->self, shard->state, batch) : 0;
+    if (error >= 0) {
+        error = store->commit ? store->commit(store->self, shard->state, batch) : 0;
+        error = error < 0 ? error : 0;
+        *fatal = error && (error == -EROFS || (store->fatal && store->fatal(store->self, error)));
+    }
+    if (executor->release)
+        executor->release(executor->self, batch, !error);
     return error;
+}
+
+static void report(struct weft_shard *shard, const weft_batch *batch, int error) {
+    const weft_lane_config *config = &shard->lane->config;
+    store_relaxed(&shard->failed, load_own(&shard->failed) + batch->count); /* a figure, one writer */
+    if (config->failed) {
+        config->failed(config->arg, shard, batch, error);
+        return;
+    }
+    char text[256];
+    int size = snprintf(text, sizeof text, "weft: shard \"%s\": a batch of %zu for block %llu failed: error %d\n",
+                        shard->name, batch->count, (unsigned long long)batch->block, error);
+    wefti_write(2, text, size > 0 && (size_t)size < sizeof text ? (size_t)size : sizeof text - 1);
+}
+
+/* No more turns; what waits is told. */
+static void stop(struct weft_shard *shard) {
+    wefti_lock_take(&shard->lock);
+    store_relaxed(&shard->stopped, true); /* under the lock; elsewhere a look */
+    struct wefti_chain rest = shard->pool;
+    shard->pool.count = 0;
+    wefti_lock_give(&shard->lock);
+    store_relaxed(&shard->failed, load_own(&shard->failed) + rest.count); /* a figure */
+    tell_and_free(shard, &rest, 0, -EIO);
 }
 
 /* One cycle.  False: nothing to do, or it cannot go on. */
 static bool cycle(struct weft_shard *shard, struct wefti_lane_worker *worker) {
-    const weft_lane_config *config = &shard->lane->config;
     weft_block_env env;
     weft_lane_env(shard->lane, &env); /* K25, K26: one value for the whole cycle */
-    weft_batch batch = {.shard = shard, .block = load_own(&shard->block) + 1, .env = &env, .txs = worker->txs};
-    batch.count = collect(shard, worker);
-    batch.txs = worker->txs;
+    weft_batch batch = {.shard = shard, .block = load_own(&shard->block) + 1, .env = &env};
+    collect(shard, worker, &batch);
     if (batch.count == 0) /* K20 */
         return false;
-    int error = run_batch(shard, &batch);
+    bool fatal = false;
+    int error = run_batch(shard, &batch, &fatal);
     if (error) {
-        store_relaxed(&shard->failed, load_own(&shard->failed) + batch.count); /* figures, one writer */
-        if (config->failed)
-            config->failed(config->arg, shard, &batch, error);
-        if (config->store.fatal && config->store.fatal(config->store.self, error))
-            store_relaxed(&shard->stopped, true); /* a flag; who submits later is told */
+        report(shard, &batch, error);
     } else {
-        store_relaxed(&shard->block, batch.block);
+        store_relaxed(&shard->block, batch.block); /* figures, one writer */
         store_relaxed(&shard->committed, load_own(&shard->committed) + batch.count);
     }
     store_relaxed(&shard->cycles, load_own(&shard->cycles) + 1);
-    if (config->done)
-        for (size_t i = 0; i < batch.count; i++)
-            config->done(config->arg, shard, &batch.txs[i], error ? 0 : batch.block, error);
-    remove_batch(shard, batch.count); /* K30: failed or not */
-    return !load_own(&shard->stopped);
+    struct wefti_chain gone = take_batch(shard, &batch); /* K30: failed or not */
+    tell_and_free(shard, &gone, error ? 0 : batch.block, error);
+    if (fatal)
+        stop(shard);
+    return !fatal;
 }
 
 void wefti_shard_turn(struct weft_shard *shard, struct wefti_lane_worker *worker) {
     int64_t quantum = shard->lane->config.quantum, began = wefti_clock();
     wefti_word_to_running(&shard->word);
     store_relaxed(&shard->turns, load_own(&shard->turns) + 1); /* a figure */
-    while (cycle(shard, worker) && wefti_clock() - began < quantum) /* K18, K19: looked at after a whole cycle */
+    while (cycle(shard, worker) && wefti_clock() - began < quantum && /* K18, K19: looked at after a whole cycle */
+           !wefti_lane_is_shut(shard->lane)) /* K41 */
         ;
+    if (worker->room > ROOM_KEPT)
+        wefti_lane_trim(worker);
     uint64_t found = load_relaxed(&shard->word); /* only we change it while it is RUNNING */
     store_release(&shard->word, wefti_word_with(found, WEFTI_IDLE)); /* W2, pairs with S2 */
-    if (!load_own(&shard->stopped) && has_waiting(shard)) /* W3: recheck */
-        weft_shard_schedule(shard);                       /* W3: wake */
+    if (has_waiting(shard)) /* W3: recheck */
+        weft_shard_schedule(shard); /* W3: wake */
 }
 
 /* -- Looking ------------------------------------------------------------------------------------------------------ */
@@ -191,8 +246,8 @@ void *weft_shard_store_state(weft_shard *shard) { return shard->state; }
 
 void wefti_shard_free(struct weft_shard *shard) {
     const weft_store *store = &shard->lane->config.store;
+    tell_and_free(shard, &shard->pool, 0, -ESHUTDOWN);
     if (store->close)
         store->close(store->self, shard->state);
-    free_chain(&shard->pool);
     wefti_free(shard, sizeof *shard);
 }
