@@ -8,6 +8,7 @@
  * Claim.  At rest no shard is IDLE with something in its pool; a shard is in the queue at most once.
  * Why.    S1 and W3 hold the pool's lock.  If W3 does not see what S1 added, it came first, and S2 sees W2.  Only who makes it SCHEDULED
  *         appends it, and only from IDLE.
+ *         W2 releases what the turn wrote last (callbacks after the pool's lock) to the next turn's to_running; S2 is a swap, and passes it on.
  * Batch.  Only the runner takes from a pool, and others only append: from a look under the lock on, the first n nodes and the links between them
  *         stay as they are until the runner removes them.  So the snapshot is copied, and n of any size removed, without holding up who submits.
  * Stop.   `stopped` is set under the pool's lock, with the pool emptied in the same section: who submits is either refused or told.

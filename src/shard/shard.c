@@ -84,10 +84,10 @@ bool weft_shard_schedule(weft_shard *shard) {
         if (wefti_word_life(found) != WEFTI_IDLE || load_relaxed(&shard->stopped)) /* K4, K5; stopped: a look */
             return false;
     while (
-        !cas_acq_rel(&shard->word, &found, wefti_word_with(found, WEFTI_SCHEDULED))); /* S2; acquire: pairs with W2 */
+        !cas_relaxed(&shard->word, &found, wefti_word_with(found, WEFTI_SCHEDULED))); /* S2: the queue's lock orders */
     if (wefti_lane_enqueue(shard->lane, shard))
         return true;
-    store_release(&shard->word, found); /* shut down: it is not in the queue */
+    store_relaxed(&shard->word, found); /* shut down: it is not in the queue, and nobody will run it */
     return false;
 }
 
@@ -219,7 +219,7 @@ void wefti_shard_turn(struct weft_shard *shard, struct wefti_lane_worker *worker
     if (worker->room > ROOM_KEPT)
         wefti_lane_trim(worker);
     uint64_t found = load_relaxed(&shard->word); /* only we change it while it is RUNNING */
-    store_release(&shard->word, wefti_word_with(found, WEFTI_IDLE)); /* W2, pairs with S2 */
+    store_release(&shard->word, wefti_word_with(found, WEFTI_IDLE)); /* W2; through S2's swap to the next to_running */
     if (has_waiting(shard)) /* W3: recheck */
         weft_shard_schedule(shard); /* W3: wake */
 }

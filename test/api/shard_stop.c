@@ -2,13 +2,12 @@
 #include "shard.h"
 
 TEST(shard_shutdown_wakes_sleepers, "K38 K39 K41") {
-    unsigned before = harness_thread_count();
     for (int round = 0; round < 20; round++) {
         struct rig *rig = rig_begin(rig_new(16, 0));
         if (round % 2)
             REQUIRE_EVENTUALLY(rig_asleep(rig) == 16);
         weft_lane_shutdown(rig->lane); /* their sleep has no limit: a wake that is missing hangs here */
-        REQUIRE_EVENTUALLY(harness_thread_count() == before);
+        REQUIRE_EVENTUALLY(fixture_threads("lane-") == 0);
         weft_lane_shutdown(rig->lane); /* again */
         rig_end(rig);
     }

@@ -9,6 +9,7 @@
 static weft_lane *lane;
 static weft_shard *shard;
 static int data; /* plain: the batches' own; one at a time, each seeing what the last wrote */
+static int notes; /* the same, written after the batch has left the pool */
 static _Atomic int ran, told; /* transactions */
 
 static int execute(void *self, void *state, weft_batch *batch) {
@@ -23,6 +24,7 @@ static int execute(void *self, void *state, weft_batch *batch) {
 static void on_done(void *arg, weft_shard *which, const weft_tx *tx, uint64_t block, int error) {
     (void)arg, (void)which, (void)tx;
     mc_assert((block == 0) == (error != 0));
+    notes++;
     add_relaxed(&told, 1);
 }
 
@@ -51,7 +53,7 @@ static void wait_for(int count) {
 
 static void at_rest(int count) {
     weft_lane_destroy(lane);
-    mc_assert(data == count && load_relaxed(&told) == count);
+    mc_assert(data == count && notes == count && load_relaxed(&told) == count);
 }
 
 /* proves K23: two adds; the second meets the end of the first one's turn.  Nobody schedules again. */
@@ -96,7 +98,7 @@ static void schedule(void *unused) {
 }
 
 /* proves K6 K7: the only worker is asleep or has not begun; entries are counted as they come out of the queue. */
-MC_TEST(shard_racing_schedules, .proves = "K6 K7", .bound = 2, .seconds = 10) {
+MC_TEST(shard_racing_schedules, .proves = "K6 K7", .bound = 4, .seconds = 10) {
     mc_atomic_begin();
     lane = wefti_alloc(sizeof *lane); /* a queue that nobody takes from */
     shard = wefti_alloc(sizeof *shard);
@@ -210,9 +212,9 @@ MC_TEST(shard_add_against_stop, .proves = "K29 K30", .bound = 2, .stale_counts =
 
 /* -- The registry */
 
-static weft_shard *got[2];
+static weft_shard *given[2];
 
-static void get(void *i) { mc_assert(weft_shard_get(lane, "b", &got[(intptr_t)i]) == 0); }
+static void get(void *i) { mc_assert(weft_shard_get(lane, "b", &given[(intptr_t)i]) == 0); }
 
 static void find(void *unused) {
     (void)unused;
@@ -220,14 +222,35 @@ static void find(void *unused) {
     mc_assert(!found || (found->lane == lane && found->name[0] == 'b')); /* whole, or not there */
 }
 
-MC_TEST(shard_get_twice, .proves = "K2", .bound = 2, .stale_counts = true, .seconds = 10) {
+MC_TEST(shard_get_twice, .proves = "K2", .bound = 3, .stale_counts = true, .seconds = 10) {
     begin(1, 0);
     weft_lane_shutdown(lane); /* its worker is not needed */
     store_relaxed(&lane->shutdown, false);
     int a = mc_spawn(get, (void *)1), b = mc_spawn(find, NULL);
     get((void *)0);
     mc_join(a), mc_join(b);
-    mc_assert(got[0] == got[1]);
+    mc_assert(given[0] == given[1]);
     store_relaxed(&lane->shutdown, true);
+    weft_lane_destroy(lane);
+}
+
+/* One who walks all of them meanwhile. */
+static void visit(weft_shard *which, void *arg) {
+    mc_assert(which->lane == lane && which->name[0]);
+    ++*(int *)arg;
+}
+
+static void walk(void *unused) {
+    (void)unused;
+    int count = 0;
+    weft_shard_each(lane, visit, &count);
+    mc_assert(count == 1 || count == 2);
+}
+
+MC_TEST(shard_each_against_get, .proves = "K2", .bound = 3, .stale_counts = true, .seconds = 10) {
+    begin(1, 0);
+    int a = mc_spawn(walk, NULL);
+    get((void *)0);
+    mc_join(a);
     weft_lane_destroy(lane);
 }
