@@ -49,7 +49,7 @@ int weft_shard_get(weft_lane *lane, const char *name, weft_shard **out) {
     int error = 0;
     if (!shard) {
         wefti_lock_take(&lane->made_lock);
-        shard = weft_shard_find(lane, name); /* recheck: made meanwhile */
+        shard = weft_shard_find(lane, name); /* made meanwhile? */
         if (!shard)
             error = wefti_lane_is_shut(lane) ? -ESHUTDOWN : make(lane, name, &shard);
         wefti_lock_give(&lane->made_lock);

@@ -15,7 +15,7 @@ static int add_during(struct rig *rig, struct rig_state *state, const weft_batch
     return 0;
 }
 
-TEST(shard_snapshot, "K14 K15 K16 K17 K22") {
+TEST(shard_snapshot, "K12 K14 K15 K16 K17 K22") {
     struct rig *rig = rig_new(1, HOUR);
     atomic_uint left = 3;
     rig->during = add_during;
