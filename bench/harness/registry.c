@@ -27,7 +27,6 @@ const struct bench_workload *const bench_workloads[] = {
     &bench_select,
     &bench_sleepers,
     &bench_timer,
-    &bench_blocking,
     &bench_echo,
     &bench_http,
     &bench_idle_connections,

@@ -33,8 +33,9 @@ int weft_join_poll(weft_task *handle, weft_task *self, weft_result *result) {
     return 0;
 }
 
-/* Between begin and end the worker may turn and sleep.  False: nested too deep already. */
-static bool help_begin(struct wefti_worker *w, struct wefti_help *help) {
+/* Between begin and end the worker may turn and sleep.  False: nested too deep already.  (Not inlined: gcc 12 would take what it stores for
+ * an address that outlives its frame; help_end takes it back.) */
+static __attribute__((noinline)) bool help_begin(struct wefti_worker *w, struct wefti_help *help) {
     if (w->help_depth == WEFTI_HELP_MAX || (uintptr_t)__builtin_frame_address(0) < w->stack_limit)
         return false;
     w->help_depth++;
