@@ -4,6 +4,8 @@
 
 #include "http/exchange.h"
 
+#define WASTE_MAX 16384u
+
 ssize_t wefti_http_fill(struct weft_http *x, int64_t until) {
     if (x->in_from) {
         memmove(x->in, x->in + x->in_from, x->in_to - x->in_from);
@@ -32,13 +34,13 @@ static ssize_t fail(struct weft_http *x, int error) {
 }
 
 /* More bytes for a parser that wants them. */
-static int more(struct weft_http *x, int64_t timeout) {
-    ssize_t n = wefti_http_fill(x, weft_after(timeout));
+static int more(struct weft_http *x, int64_t until) {
+    ssize_t n = wefti_http_fill(x, until);
     return n > 0 ? 0 : n == 0 ? -ECONNRESET : n == -ENOBUFS ? -EBADMSG : (int)n;
 }
 
 /* Up to the next chunk's data.  0; a negative error.  At the last chunk: body.ended. */
-static int next_chunk(struct weft_http *x, int64_t timeout) {
+static int next_chunk(struct weft_http *x, int64_t until) {
     struct wefti_http_body *body = &x->body;
     for (;;) {
         const char *bytes = x->in + x->in_from;
@@ -65,26 +67,28 @@ static int next_chunk(struct weft_http *x, int64_t timeout) {
             } else if (used > 0) {
                 x->in_from += (size_t)used;
                 body->left = (int64_t)length;
-                return 0;
+                /* A body may be mostly extensions: a megabyte on the wire for each 4 KiB of it.  Some are fine. */
+                body->wasted += (uint64_t)used > 16 ? (uint64_t)used - 16 : 0;
+                return body->wasted > WASTE_MAX ? -EBADMSG : 0;
             }
         }
         if (used < 0)
             return -EBADMSG;
         x->in_from += (size_t)used;
-        int error = used ? 0 : more(x, timeout);
+        int error = used ? 0 : more(x, until);
         if (error)
             return error;
     }
 }
 
-ssize_t wefti_http_body_read(struct weft_http *x, void *buffer, size_t size, uint64_t most, int64_t timeout) {
+ssize_t wefti_http_body_read(struct weft_http *x, void *buffer, size_t size, uint64_t most, int64_t until) {
     struct wefti_http_body *body = &x->body;
     if (body->error)
         return body->error;
     if (size == 0)
         return 0;
     while (!body->ended && body->chunked && body->left == 0) {
-        int error = next_chunk(x, timeout);
+        int error = next_chunk(x, until);
         if (error)
             return fail(x, error);
     }
@@ -101,7 +105,7 @@ ssize_t wefti_http_body_read(struct weft_http *x, void *buffer, size_t size, uin
         memcpy(buffer, x->in + x->in_from, (size_t)n);
         x->in_from += (size_t)n;
     } else {
-        n = weft_read(x->io, buffer, size, weft_after(timeout));
+        n = weft_read(x->io, buffer, size, until);
         if (n < 0)
             return fail(x, (int)n);
         if (n == 0 && body->left != WEFTI_HTTP_UNTIL_CLOSE)

@@ -8,11 +8,12 @@
 
 #define HEAD_MAX 65536u
 #define REQUEST_MAX 8192u
-#define TIMEOUT INT64_C(30000000000)
+#define INTERIM_MAX 16 /* 1xx before an answer */
 
 struct weft_http_client {
     struct weft_http *x; /* its reading side */
     weft_http_options options;
+    size_t before; /* bytes of the buffer that the head of the answer takes; x->in begins behind it */
     bool open;
     char host[256];
 };
@@ -27,13 +28,14 @@ int weft_http_client_open(weft_io *connection, const char *host, weft_http_clien
     client->options.max_head = HEAD_MAX;
     client->options.max_line = 8192;
     client->options.max_fields = WEFT_HTTP_FIELDS_MAX;
-    client->options.body_timeout = TIMEOUT;
     client->x = wefti_http_take(connection, &client->options);
     if (!client->x) {
         wefti_free(client, sizeof *client);
         return -ENOMEM;
     }
     client->open = true;
+    client->before = 0;
+    client->x->head.count = 0;
     client->x->body.ended = true;
     client->x->body.error = 0;
     memcpy(client->host, host, strlen(host) + 1);
@@ -41,9 +43,30 @@ int weft_http_client_open(weft_io *connection, const char *host, weft_http_clien
     return 0;
 }
 
+/* The head stays where it is while the body is read, so that its fields can be asked for. */
+static void keep_head(struct weft_http_client *client, size_t size) {
+    struct weft_http *x = client->x;
+    client->before = size;
+    x->in += size;
+    x->in_room -= size;
+    x->in_to -= size;
+    x->in_from = 0;
+}
+
+/* And goes before the next comes; no byte of the last answer is left. */
+static void drop_head(struct weft_http_client *client) {
+    struct weft_http *x = client->x;
+    x->in -= client->before;
+    x->in_room += client->before;
+    x->in_from = x->in_to = 0;
+    x->head.count = 0;
+    client->before = 0;
+}
+
 void weft_http_client_close(weft_http_client *client) {
     if (!client)
         return;
+    drop_head(client);
     wefti_http_give(client->x);
     wefti_free(client, sizeof *client);
 }
@@ -61,6 +84,14 @@ static int send_request(struct weft_http_client *client, const char *method, con
                      fields ? fields : "");
     if (n < 0 || (size_t)n >= sizeof head)
         return -EMSGSIZE;
+    /* By our own rules: nothing in it ends the head early, adds a second length or host, or makes another length of the body. */
+    struct wefti_http_limits limits = {REQUEST_MAX, REQUEST_MAX, WEFT_HTTP_FIELDS_MAX};
+    struct wefti_http_head *check = &client->x->head;
+    if (wefti_http_parse_request(head, (size_t)n, &limits, check) != n || check->length != (int64_t)size ||
+        !strcmp(method, "CONNECT")) {
+        check->count = 0;
+        return -EINVAL;
+    }
     struct iovec parts[2] = {{head, (size_t)n}, {(void *)(uintptr_t)body, size}};
     ssize_t sent = weft_writev(client->x->io, parts, size ? 2 : 1, until);
     return sent < 0 ? (int)sent : 0;
@@ -68,7 +99,7 @@ static int send_request(struct weft_http_client *client, const char *method, con
 
 /* The next head that is not a 1xx.  Its size; a negative error. */
 static int read_head(struct weft_http *x, int64_t until) {
-    for (;;) {
+    for (int interim = 0;;) {
         int used = x->in_to > x->in_from
                        ? wefti_http_parse_answer(x->in + x->in_from, x->in_to - x->in_from, &x->limits, &x->head)
                        : 0;
@@ -78,6 +109,8 @@ static int read_head(struct weft_http *x, int64_t until) {
             return used;
         if (used > 0) {
             x->in_from += (size_t)used;
+            if (++interim > INTERIM_MAX)
+                return -EBADMSG;
             continue;
         }
         ssize_t n = wefti_http_fill(x, until);
@@ -93,16 +126,28 @@ int weft_http_ask(weft_http_client *client, const char *method, const char *targ
         return -ECONNRESET;
     if (!x->body.ended)
         return -EBUSY; /* the last answer has not been read to its end */
-    client->open = false; /* until all went well */
+    if (x->in_to > x->in_from) {
+        client->open = false; /* an answer to nothing must not become that of the next request */
+        return -EBADMSG;
+    }
+    drop_head(client);
     int error = send_request(client, method, target, fields, body, size, until);
-    if (error)
+    if (error == -EINVAL || error == -EMSGSIZE)
+        return error; /* nothing was sent */
+    client->open = false; /* until all went well */
+    if (error && error != -EPIPE) /* a server that has closed may have said why */
         return error;
+    bool closes = !x->head.keep_alive; /* we said so */
+    x->head.count = 0;
     int used = read_head(x, until);
-    if (used < 0)
-        return used;
-    x->in_from += (size_t)used;
+    if (used < 0) {
+        x->head.count = 0;
+        return error ? error : used;
+    }
+    keep_head(client, x->in_from + (size_t)used);
     wefti_http_body_begin(x, !strcmp(method, "HEAD") ? 0 : x->head.length);
-    client->open = x->head.keep_alive && x->head.length != WEFTI_HTTP_UNTIL_CLOSE;
+    client->open = !error && !closes && x->head.keep_alive && x->head.status != 101 &&
+                   (x->head.length != WEFTI_HTTP_UNTIL_CLOSE || x->body.ended);
     return x->head.status;
 }
 
@@ -111,8 +156,7 @@ weft_text weft_http_answer_field(const weft_http_client *client, const char *nam
 }
 
 ssize_t weft_http_answer_read(weft_http_client *client, void *buffer, size_t size, weft_deadline until) {
-    int64_t left = until == WEFT_NEVER ? TIMEOUT : until - weft_now();
-    ssize_t n = wefti_http_body_read(client->x, buffer, size, 0, left > 0 ? left : 0);
+    ssize_t n = wefti_http_body_read(client->x, buffer, size, 0, until);
     if (n < 0)
         client->open = false;
     return n;

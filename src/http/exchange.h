@@ -21,6 +21,7 @@ enum wefti_http_phase {
 struct wefti_http_body {
     int64_t left;    /* of the body, or of the chunk; or WEFTI_HTTP_UNTIL_CLOSE */
     uint64_t so_far; /* for the limit */
+    uint64_t wasted; /* on extensions of chunks */
     bool chunked, ended, between; /* between: a chunk's line end is still to come */
     int error;
 };
@@ -51,8 +52,8 @@ struct weft_http {
 ssize_t wefti_http_fill(struct weft_http *x, int64_t until);
 /* Begin a body that the head has declared. */
 void wefti_http_body_begin(struct weft_http *x, int64_t length);
-/* Some of it; `most`: the limit. */
-ssize_t wefti_http_body_read(struct weft_http *x, void *buffer, size_t size, uint64_t most, int64_t timeout);
+/* Some of it; `most`: the limit, 0: none. */
+ssize_t wefti_http_body_read(struct weft_http *x, void *buffer, size_t size, uint64_t most, int64_t until);
 
 struct weft_http *wefti_http_take(weft_io *io, const weft_http_options *options);
 void wefti_http_give(struct weft_http *x);

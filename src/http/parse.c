@@ -118,9 +118,22 @@ static bool parse_length(weft_text text, int64_t *length) {
     return true;
 }
 
+/* RFC 3986: what a host with a port is made of.  No comma, although it would be allowed: two Host fields that were joined. */
+static bool is_host_char(unsigned char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c && strchr("-._~%!$&'()*+;=:[]", c));
+}
+
+static bool is_host(const char *at, size_t size) {
+    for (size_t i = 0; i < size; i++)
+        if (!is_host_char((unsigned char)at[i]))
+            return false;
+    return true;
+}
+
 /* What the fields say about the message itself.  0 or a negative status. */
 static int understand(struct wefti_http_head *head, bool request) {
-    bool has_length = false, has_coding = false, upgrades = false;
+    bool has_length = false, has_coding = false, upgrades = false, closes = false;
     weft_text upgrade = {NULL, 0};
     head->length = 0;
     head->keep_alive = head->minor == 1;
@@ -138,15 +151,13 @@ static int understand(struct wefti_http_head *head, bool request) {
                 return request ? -501 : -400;
             has_coding = true;
         } else if (weft_text_is_nocase(name, "connection")) {
-            if (has_element(value, "close"))
-                head->keep_alive = false;
-            else if (head->minor == 0 && has_element(value, "keep-alive"))
-                head->keep_alive = true;
+            closes |= has_element(value, "close");
+            head->keep_alive |= has_element(value, "keep-alive");
             upgrades |= has_element(value, "upgrade");
         } else if (weft_text_is_nocase(name, "upgrade")) {
             upgrade = value;
-        } else if (weft_text_is_nocase(name, "host")) {
-            if (head->has_host || memchr(value.at, ' ', value.size) || memchr(value.at, ',', value.size))
+        } else if (request && weft_text_is_nocase(name, "host")) {
+            if (head->has_host || !is_host(value.at, value.size))
                 return -400;
             head->has_host = true;
         } else if (weft_text_is_nocase(name, "expect") && request && head->minor == 1) {
@@ -159,6 +170,7 @@ static int understand(struct wefti_http_head *head, bool request) {
         return -400;
     if (request && head->minor == 1 && !head->has_host)
         return -400;
+    head->keep_alive &= !closes; /* whoever says so, and wherever */
     if (has_coding)
         head->length = WEFTI_HTTP_CHUNKED;
     else if (!has_length && !request)
@@ -194,21 +206,52 @@ static int parse_fields(const char *bytes, size_t size, size_t at, const struct 
 
 /* -- Heads --------------------------------------------------------------------------------------------------- */
 
-/* A target: "/...", "*", or an absolute one with a scheme (for proxies, and to be accepted). */
+/* How long "http://host" or "https://host" is; 0: it is none.  RFC 9110, 4.2: a host must be there, a user must not. */
+static size_t authority_end(weft_text target) {
+    static const char scheme[] = "https://";
+    size_t i = 0;
+    while (i < 4 && i < target.size && lower(target.at[i]) == scheme[i])
+        i++;
+    if (i < 4)
+        return 0;
+    if (i < target.size && lower(target.at[i]) == 's')
+        i++;
+    if (target.size - i < 4 || memcmp(target.at + i, "://", 3))
+        return 0;
+    size_t host = i += 3;
+    while (i < target.size && target.at[i] != '/' && target.at[i] != '?')
+        i++;
+    return i > host && target.at[host] != ':' && is_host(target.at + host, i - host) ? i : 0;
+}
+
+/* "host:port". */
+static bool is_authority(weft_text target) {
+    size_t digits = 0;
+    while (digits < target.size && is_digit(target.at[target.size - 1 - digits]))
+        digits++;
+    return digits >= 1 && digits <= 5 && target.size > digits + 1 && target.at[target.size - 1 - digits] == ':' &&
+           is_host(target.at, target.size);
+}
+
+weft_text wefti_http_path(weft_text target) {
+    size_t from = target.size && target.at[0] == '/' ? 0 : authority_end(target);
+    const char *mark = memchr(target.at, '?', target.size);
+    size_t to = mark ? (size_t)(mark - target.at) : target.size;
+    return from && from == to ? (weft_text){"/", 1} : (weft_text){target.at + from, to - from};
+}
+
+/* A target: "/...", "*" for OPTIONS, "host:port" for CONNECT, or an absolute one (for proxies, and to be accepted). */
 static bool parse_target(weft_text target, weft_text method) {
     for (size_t i = 0; i < target.size; i++)
         if (!is_target_char((unsigned char)target.at[i]) || target.at[i] == '#')
             return false;
-    if (target.size == 0)
-        return false;
-    if (target.at[0] == '/')
+    if (weft_text_is(method, "CONNECT"))
+        return is_authority(target);
+    if (target.size && target.at[0] == '/')
         return true;
     if (weft_text_is(target, "*"))
         return weft_text_is(method, "OPTIONS");
-    if (weft_text_is(method, "CONNECT"))
-        return memchr(target.at, ':', target.size) && !memchr(target.at, '/', target.size);
-    return (target.size > 7 && !memcmp(target.at, "http://", 7)) ||
-           (target.size > 8 && !memcmp(target.at, "https://", 8));
+    return authority_end(target) > 0;
 }
 
 static int parse_request_line(const char *line, size_t size, struct wefti_http_head *head) {
@@ -239,7 +282,7 @@ int wefti_http_parse_request(const char *bytes, size_t size, const struct wefti_
     if (found < 0)
         return -400;
     if (found == 0)
-        return size - at > limits->line ? -414 : 0;
+        return size - at > limits->line + 1 ? -414 : 0; /* a CR may be the last that came */
     if (line > limits->line)
         return -414;
     int error = parse_request_line(bytes + at, line, head);
@@ -258,8 +301,10 @@ int wefti_http_parse_answer(const char *bytes, size_t size, const struct wefti_h
     memset(head, 0, offsetof(struct wefti_http_head, field));
     int found = find_line(bytes, size, &line);
     if (found <= 0)
-        return found < 0 ? -400 : size > limits->line ? -431 : 0;
-    if (line < 12 || line > limits->line || bytes[8] != ' ' || !is_digit(bytes[9]) || !is_digit(bytes[10]) ||
+        return found < 0 ? -400 : size > limits->line + 1 ? -431 : 0;
+    if (line > limits->line)
+        return -431;
+    if (line < 12 || bytes[8] != ' ' || !is_digit(bytes[9]) || !is_digit(bytes[10]) ||
         !is_digit(bytes[11]) || (line > 12 && bytes[12] != ' ') || !wefti_http_is_value(bytes + 12, line - 12))
         return -400;
     head->minor = parse_version(bytes, 8);
@@ -294,14 +339,20 @@ int wefti_http_parse_chunk(const char *bytes, size_t size, uint64_t *length) {
     if (found < 0)
         return -400;
     if (found == 0)
-        return size > CHUNK_LINE_MAX ? -400 : 0;
+        return size > CHUNK_LINE_MAX + 1 ? -400 : 0;
     uint64_t value = 0;
     for (; digits < line && hex(bytes[digits]) >= 0; digits++)
         value = value << 4 | (unsigned)hex(bytes[digits]);
     if (digits == 0 || digits > 15 || line > CHUNK_LINE_MAX)
         return -400;
     /* Extensions are allowed and ignored. */
-    if (digits < line && (bytes[digits] != ';' || !wefti_http_is_value(bytes + digits, line - digits)))
+    size_t at = digits;
+    if (at < line && bytes[at++] != ';')
+        return -400;
+    while (at < line && (bytes[at] == ' ' || bytes[at] == '\t'))
+        at++;
+    if (digits < line && (at == line || !is_token_char((unsigned char)bytes[at]) ||
+                          !wefti_http_is_value(bytes + at, line - at)))
         return -400;
     *length = value;
     return (int)line + 2;

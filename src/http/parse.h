@@ -32,7 +32,7 @@ struct wefti_http_head {
     struct wefti_http_field field[WEFT_HTTP_FIELDS_MAX];
 };
 
-/* A request's head, with the empty line at its end.  Returns its size; 0: more bytes; -400, -414, -431, -501, -505. */
+/* A request's head, with the empty line at its end.  Returns its size; 0: more bytes; -400, -414, -417, -431, -501, -505. */
 int wefti_http_parse_request(const char *bytes, size_t size, const struct wefti_http_limits *limits,
                              struct wefti_http_head *head);
 /* An answer's head.  Returns its size; 0; -400 (malformed); -431. */
@@ -43,6 +43,9 @@ int wefti_http_parse_answer(const char *bytes, size_t size, const struct wefti_h
 int wefti_http_parse_chunk(const char *bytes, size_t size, uint64_t *length);
 /* The trailer after the last chunk, with its empty line; fields are checked and dropped.  Returns its size; 0; -400, -431. */
 int wefti_http_parse_trailer(const char *bytes, size_t size, const struct wefti_http_limits *limits);
+
+/* The path of a target that was accepted, also of an absolute one. */
+weft_text wefti_http_path(weft_text target);
 
 /* May this be a field's name, or its value?  For what the user sends. */
 bool wefti_http_is_token(const char *text, size_t size);

@@ -90,6 +90,8 @@ int weft_http_begin(weft_http *x, int status, int64_t length) {
     if (x->phase != WEFTI_HTTP_HEAD || status < 200 || status > 999 || length < -1)
         return -EINVAL;
     bool bare = has_no_body(status);
+    if (x->body.error || (x->head.expects_continue && !x->sent_continue && !x->body.ended))
+        x->keep = false; /* nobody knows where the next request begins: say so */
     x->chunked = length < 0 && !bare && x->head.minor == 1;
     if (length < 0 && !x->chunked && !bare)
         x->keep = false; /* HTTP/1.0: the end is the end of the connection */
@@ -215,12 +217,12 @@ int weft_http_event(weft_http *x, const char *event, const char *data) {
     if (event && !(error = write_body(x, "event: ", 7)) && !(error = write_body(x, event, strlen(event))))
         error = write_body(x, "\n", 1);
     while (!error) {
-        size_t line = strcspn(data, "\n");
+        size_t line = strcspn(data, "\r\n"); /* both end a line, to the client */
         if (!(error = write_body(x, "data: ", 6)) && !(error = write_body(x, data, line)))
             error = write_body(x, "\n", 1);
         if (!data[line])
             break;
-        data += line + 1;
+        data += line + (data[line] == '\r' && data[line + 1] == '\n' ? 2 : 1);
     }
     if (!error)
         error = write_body(x, "\n", 1);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <weft/fiber.h>
 #include <weft/net.h>
 #include <weft/nursery.h>
@@ -13,6 +14,7 @@
 #define HEAD_MAX ((size_t)1 << 20)
 #define DISCARD_MAX (256u << 10) /* of a body that nobody read, before the connection is closed instead */
 #define LINGER INT64_C(1000000000)
+#define LINGER_READS 4096 /* of 512 bytes */
 
 /* -- Options --------------------------------------------------------------------------------------------------- */
 
@@ -96,11 +98,7 @@ weft_text weft_http_target(const weft_http *x) { return x->head.target; }
 weft_io *weft_http_io(const weft_http *x) { return x->io; }
 int64_t weft_http_length(const weft_http *x) { return x->head.length; }
 
-weft_text weft_http_path(const weft_http *x) {
-    weft_text target = x->head.target;
-    const char *mark = memchr(target.at, '?', target.size);
-    return (weft_text){target.at, mark ? (size_t)(mark - target.at) : target.size};
-}
+weft_text weft_http_path(const weft_http *x) { return wefti_http_path(x->head.target); }
 
 weft_text weft_http_query(const weft_http *x) {
     weft_text target = x->head.target;
@@ -125,13 +123,15 @@ unsigned weft_http_fields(const weft_http *x, unsigned index, weft_text *name, w
 
 ssize_t weft_http_read(weft_http *x, void *buffer, size_t size) {
     static const char go[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    if (x->head.expects_continue && !x->sent_continue && x->phase == WEFTI_HTTP_HEAD && !x->body.ended) {
+    if (x->head.length > 0 && (uint64_t)x->head.length > x->options->max_body)
+        return x->body.error = -EMSGSIZE; /* do not let it begin */
+    if (size && x->head.expects_continue && !x->sent_continue && x->phase == WEFTI_HTTP_HEAD && !x->body.ended) {
         x->sent_continue = true;
         ssize_t n = weft_write(x->io, go, sizeof go - 1, weft_after(x->options->body_timeout));
         if (n < 0)
             return n;
     }
-    return wefti_http_body_read(x, buffer, size, x->options->max_body, x->options->body_timeout);
+    return wefti_http_body_read(x, buffer, size, x->options->max_body, weft_after(x->options->body_timeout));
 }
 
 ssize_t weft_http_read_all(weft_http *x, void **out) {
@@ -215,12 +215,13 @@ static int read_head(struct weft_http *x) {
 static bool discard_body(struct weft_http *x) {
     char buffer[512];
     size_t size = 0;
+    int64_t until = weft_after(x->options->body_timeout); /* for all of it */
     if (x->body.ended)
         return true;
     if (x->head.expects_continue && !x->sent_continue)
         return false; /* will it send it or not? */
     while (size < DISCARD_MAX) {
-        ssize_t n = wefti_http_body_read(x, buffer, sizeof buffer, 0, x->options->body_timeout);
+        ssize_t n = wefti_http_body_read(x, buffer, sizeof buffer, 0, until);
         if (n <= 0)
             return n == 0;
         size += (size_t)n;
@@ -275,24 +276,30 @@ static bool answer(struct weft_http *x, int used, weft_http_handler handler, voi
     return goes_on;
 }
 
-/* Wait for the first byte of a request, without a buffer.  0; a negative error. */
+static ssize_t peek(struct weft_io *io, void *arg) {
+    ssize_t n = recv(io->fd, arg, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n < 0 ? -errno : n;
+}
+
+/* Wait for the first byte of a request, without a buffer.  0; a negative error.  A descriptor that was ready before may have nothing; who is
+ * mistaken about that would wait for its head under a shield, and with a buffer. */
 static int wait_request(weft_io *io, int64_t until) {
-    uint32_t seen;
-    int error = wefti_desc_enter(io);
-    if (error)
+    bool waited;
+    char byte;
+    int error = wefti_desc_ready(io, WEFTI_IN, &waited, until);
+    if (error || waited || !io->socket)
         return error;
-    error = wefti_desc_ready(io, WEFTI_IN, &seen, until);
-    wefti_desc_leave(io);
-    return error;
+    ssize_t n = wefti_desc_call(io, WEFTI_IN, peek, &byte, 0, until);
+    return n < 0 ? (int)n : 0;
 }
 
 /* After an error: let the client read the answer before the connection is reset by what it still sends. */
 static void linger(weft_io *io) {
     char buffer[512];
     int64_t until = weft_after(LINGER);
-    if (weft_shutdown(io, 1 /* SHUT_WR */))
+    if (weft_shutdown(io, SHUT_WR))
         return;
-    for (int i = 0; i < 64; i++)
+    for (int i = 0; i < LINGER_READS; i++)
         if (weft_read(io, buffer, sizeof buffer, until) <= 0)
             break;
 }
