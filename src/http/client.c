@@ -88,7 +88,8 @@ static int send_request(struct weft_http_client *client, const char *method, con
     struct wefti_http_limits limits = {REQUEST_MAX, REQUEST_MAX, WEFT_HTTP_FIELDS_MAX};
     struct wefti_http_head *check = &client->x->head;
     if (wefti_http_parse_request(head, (size_t)n, &limits, check) != n || check->length != (int64_t)size ||
-        !strcmp(method, "CONNECT")) {
+        !weft_text_is(check->method, method) || !weft_text_is(check->target, target) ||
+        !weft_text_is(check->field[0].value, client->host) || !strcmp(method, "CONNECT")) {
         check->count = 0;
         return -EINVAL;
     }
