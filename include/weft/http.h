@@ -39,7 +39,7 @@ typedef struct weft_http_options {
     uint64_t max_body;       /* 0 = 1 MiB */
     int64_t head_timeout;    /* ns from the first byte of a head to its last; 0 = 10 s */
     int64_t idle_timeout;    /* ns between two requests; 0 = 60 s */
-    int64_t body_timeout;    /* ns without progress of a body, either way; 0 = 30 s */
+    int64_t body_timeout;    /* ns that each read or write of a body may take; 0 = 30 s */
     unsigned max_connections; /* more wait in the listener's backlog; 0 = 100,000 */
     int64_t drain;           /* ns for requests under way when the server is cancelled; 0 = 5 s */
     size_t stack_size;       /* of a connection's fiber; 0 = the runtime's */
@@ -68,7 +68,7 @@ WEFT_API int weft_http_serve_one(weft_io *connection, const weft_http_options *o
 /* Texts are valid until the handler returns. */
 WEFT_API weft_text weft_http_method(const weft_http *x);
 WEFT_API weft_text weft_http_target(const weft_http *x); /* as sent: "/a/b?q=1" */
-WEFT_API weft_text weft_http_path(const weft_http *x); /* up to the "?" */
+WEFT_API weft_text weft_http_path(const weft_http *x); /* up to the "?", without scheme and host */
 WEFT_API weft_text weft_http_query(const weft_http *x); /* behind it, or empty */
 /* A field's value, by name without regard to case; {NULL, 0} when there is none.  The first of several. */
 WEFT_API weft_text weft_http_field(const weft_http *x, const char *name);
@@ -102,26 +102,35 @@ WEFT_API int weft_http_event(weft_http *x, const char *event, const char *data);
 /* -- WebSocket ----------------------------------------------------------------------------------------- */
 
 enum { WEFT_WS_TEXT = 1, WEFT_WS_BINARY = 2, WEFT_WS_CLOSE = 8 };
-/* Accept an upgrade.  Returns 0; -EPROTO (it is none: a 400 was sent). */
+
+/* Accept an upgrade; fields that were set (Sec-WebSocket-Protocol) go with it.  The connection is a WebSocket until the handler returns, which closes it.
+ * Returns 0; -EPROTO (it is none: a 400 was sent, or a 426); -EINVAL (answered already); errors as weft_write. */
 WEFT_API int weft_ws_accept(weft_http *x);
-/* The next message, put together; pings are answered.  Returns its size, *kind what it is (a close is answered, and 0 is returned); -EMSGSIZE;
- * -EPROTO; errors as weft_read. */
+/* The next message, put together in the buffer; pings are answered, text is UTF-8.  One fiber reads, others may write meanwhile.
+ * Returns its size, *kind what it is; 0 and WEFT_WS_CLOSE when the client has closed (which is answered); -EMSGSIZE (more than `size`: closed);
+ * -EPROTO (malformed: closed); -ETIMEDOUT (nothing is lost: call again, with the same buffer); -EINVAL; errors as weft_read, -ECONNRESET at an
+ * end without a close. */
 WEFT_API ssize_t weft_ws_read(weft_http *x, void *buffer, size_t size, int *kind, weft_deadline until);
+/* A message.  WEFT_WS_CLOSE: nothing, or two bytes of code, the higher first, and up to 123 of text; then read on until the client's close comes.
+ * Returns 0; -EPIPE (closed); -ETIMEDOUT (no progress within body_timeout: closed); -EINVAL; errors as weft_write. */
 WEFT_API int weft_ws_write(weft_http *x, int kind, const void *bytes, size_t size);
 
 /* -- Client -------------------------------------------------------------------------------------------- */
 
 typedef struct weft_http_client weft_http_client;
 
-/* A connection to a server, over any stream, which stays the caller's.  0; -ENOMEM. */
+/* A connection to a server, over any stream, which stays the caller's.  0; -EINVAL (no host); -ENOMEM. */
 WEFT_API WEFT_MUST_USE int weft_http_client_open(weft_io *connection, const char *host, weft_http_client **out);
 WEFT_API void weft_http_client_close(weft_http_client *client);
 
 /* Ask, and wait for the head of the answer.  `fields` is "Name: value\r\n..." or NULL.  Then read its body to the end before asking again.
- * Returns its status; -EBADMSG (malformed); -ECONNRESET; -ETIMEDOUT; -ECANCELED. */
+ * Returns its status; -EBADMSG (malformed, or an answer to nothing); -EINVAL (what is asked is malformed, has a length or a coding of its own, or is
+ * a CONNECT), -EMSGSIZE (head above 8 KiB), -EBUSY (the last body has not been read): nothing was sent; -ECONNRESET; -ETIMEDOUT; -ECANCELED. */
 WEFT_API int weft_http_ask(weft_http_client *client, const char *method, const char *target, const char *fields,
                            const void *body, size_t size, weft_deadline until);
+/* Of the last answer; valid until the next request. */
 WEFT_API weft_text weft_http_answer_field(const weft_http_client *client, const char *name);
+/* Some of its body.  0 at its end; errors as weft_http_ask, after which the connection cannot be used. */
 WEFT_API ssize_t weft_http_answer_read(weft_http_client *client, void *buffer, size_t size, weft_deadline until);
 /* May the connection be used for another request? */
 WEFT_API bool weft_http_client_is_open(const weft_http_client *client);

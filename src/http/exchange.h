@@ -7,6 +7,7 @@
 #define WEFTI_HTTP_EXCHANGE_H
 
 #include "http/parse.h"
+#include "http/ws.h"
 #include "io/desc.h"
 
 #define WEFTI_HTTP_OUT 4096u /* a head, and a body that fits behind it, are sent together */
@@ -45,6 +46,7 @@ struct weft_http {
     char fields[1024]; /* set by the handler */
     void *all; /* weft_http_read_all */
     size_t all_size;
+    struct wefti_ws ws; /* when upgraded */
     struct wefti_http_head head;
 };
 

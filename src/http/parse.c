@@ -91,8 +91,7 @@ static bool parse_field(const char *line, size_t size, struct wefti_http_field *
     return wefti_http_is_value(field->value.at, field->value.size);
 }
 
-/* Does a list, "a, b, c", have this element? */
-static bool has_element(weft_text list, const char *element) {
+bool wefti_http_has_element(weft_text list, const char *element) {
     while (list.size) {
         const char *comma = memchr(list.at, ',', list.size);
         size_t size = comma ? (size_t)(comma - list.at) : list.size;
@@ -151,9 +150,9 @@ static int understand(struct wefti_http_head *head, bool request) {
                 return request ? -501 : -400;
             has_coding = true;
         } else if (weft_text_is_nocase(name, "connection")) {
-            closes |= has_element(value, "close");
-            head->keep_alive |= has_element(value, "keep-alive");
-            upgrades |= has_element(value, "upgrade");
+            closes |= wefti_http_has_element(value, "close");
+            head->keep_alive |= wefti_http_has_element(value, "keep-alive");
+            upgrades |= wefti_http_has_element(value, "upgrade");
         } else if (weft_text_is_nocase(name, "upgrade")) {
             upgrade = value;
         } else if (request && weft_text_is_nocase(name, "host")) {
@@ -304,8 +303,8 @@ int wefti_http_parse_answer(const char *bytes, size_t size, const struct wefti_h
         return found < 0 ? -400 : size > limits->line + 1 ? -431 : 0;
     if (line > limits->line)
         return -431;
-    if (line < 12 || bytes[8] != ' ' || !is_digit(bytes[9]) || !is_digit(bytes[10]) ||
-        !is_digit(bytes[11]) || (line > 12 && bytes[12] != ' ') || !wefti_http_is_value(bytes + 12, line - 12))
+    if (line < 12 || bytes[8] != ' ' || !is_digit(bytes[9]) || !is_digit(bytes[10]) || !is_digit(bytes[11]) ||
+        (line > 12 && bytes[12] != ' ') || !wefti_http_is_value(bytes + 12, line - 12))
         return -400;
     head->minor = parse_version(bytes, 8);
     if (head->minor < 0)
@@ -351,8 +350,8 @@ int wefti_http_parse_chunk(const char *bytes, size_t size, uint64_t *length) {
         return -400;
     while (at < line && (bytes[at] == ' ' || bytes[at] == '\t'))
         at++;
-    if (digits < line && (at == line || !is_token_char((unsigned char)bytes[at]) ||
-                          !wefti_http_is_value(bytes + at, line - at)))
+    if (digits < line &&
+        (at == line || !is_token_char((unsigned char)bytes[at]) || !wefti_http_is_value(bytes + at, line - at)))
         return -400;
     *length = value;
     return (int)line + 2;

@@ -47,6 +47,9 @@ int wefti_http_parse_trailer(const char *bytes, size_t size, const struct wefti_
 /* The path of a target that was accepted, also of an absolute one. */
 weft_text wefti_http_path(weft_text target);
 
+/* Does a list, "a, b, c", have this element? */
+bool wefti_http_has_element(weft_text list, const char *element);
+
 /* May this be a field's name, or its value?  For what the user sends. */
 bool wefti_http_is_token(const char *text, size_t size);
 bool wefti_http_is_value(const char *text, size_t size);

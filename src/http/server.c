@@ -248,7 +248,7 @@ static bool answer(struct weft_http *x, int used, weft_http_handler handler, voi
     wefti_http_body_begin(x, x->head.length);
     int error = handler(x, arg);
     if (x->upgraded) {
-        x->keep = false;
+        wefti_ws_end(x, error);
     } else if (x->phase == WEFTI_HTTP_HEAD) {
         int status = error ? to_status(x->body.error) : 404;
         if (error)
@@ -319,7 +319,7 @@ static int serve(weft_io *io, const weft_http_options *options, weft_http_handle
             int used = read_head(x);
             goes_on = used > 0 && answer(x, used, handler, arg);
             error = used < 0 ? used : 0;
-            if (!goes_on && (used > 0 || used == -EBADMSG || used == -ETIMEDOUT) && !x->upgraded)
+            if (!goes_on && (used > 0 || used == -EBADMSG || used == -ETIMEDOUT))
                 linger(io);
         } while (goes_on && x->in_to > x->in_from);
         if (shielded)

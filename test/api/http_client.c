@@ -41,11 +41,20 @@ static int client_asks(void *unused) {
     }
     /* Nothing is sent that could be understood in another way. */
     static const char *const bad[][3] = {
-        {"GET", "/ HTTP/1.1\r\nX: y", NULL}, {"GET", "/a b", NULL},           {"GET", "", NULL},
-        {"G T", "/", NULL},                  {"", "/", NULL},                 {"GET", "/", "A: b"},
-        {"GET", "/", "A: b\r\n\r\n"},        {"GET", "/", "A: b\n"},          {"GET", "/", "Host: b\r\n"},
-        {"GET", "/", "Content-Length: 5\r\n"}, {"GET", "/", "A : b\r\n"},     {"GET", "/", "Transfer-Encoding: chunked\r\n"},
-        {"CONNECT", "a:1", NULL},            {"GET", "/#a", NULL},
+        {"GET", "/ HTTP/1.1\r\nX: y", NULL},
+        {"GET", "/a b", NULL},
+        {"GET", "", NULL},
+        {"G T", "/", NULL},
+        {"", "/", NULL},
+        {"GET", "/", "A: b"},
+        {"GET", "/", "A: b\r\n\r\n"},
+        {"GET", "/", "A: b\n"},
+        {"GET", "/", "Host: b\r\n"},
+        {"GET", "/", "Content-Length: 5\r\n"},
+        {"GET", "/", "A : b\r\n"},
+        {"GET", "/", "Transfer-Encoding: chunked\r\n"},
+        {"CONNECT", "a:1", NULL},
+        {"GET", "/#a", NULL},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CHECK_EQ(weft_http_ask(client, bad[i][0], bad[i][1], bad[i][2], NULL, 0, fixture_soon()), -EINVAL);
@@ -87,7 +96,8 @@ static const struct peer peers[] = {
     {"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nabc", 200, "abc", 0, false},
     {"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 3\r\n\r\nabc", 200, "abc", 0, true},
     {"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc", 200, "abc", 0, false},
-    {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n2;x\r\nbc\r\n0\r\nT: u\r\n\r\n", 200, "abc", 0, true},
+    {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n2;x\r\nbc\r\n0\r\nT: u\r\n\r\n", 200, "abc", 0,
+     true},
     {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n", 200, "a", -ECONNRESET, false},
     {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n", 200, "a", -EBADMSG, false},
     {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\nab\r\n", 200, "", -EBADMSG, false},

@@ -12,8 +12,8 @@
 #define HELLO_LAST                                                                                                     \
     "HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\nhello\n"
 #define REFUSED(status, reason)                                                                                        \
-    "HTTP/1.1 " #status " " reason "\r\nContent-Length: 4\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\n"   \
-    #status "\n"
+    "HTTP/1.1 " #status " " reason                                                                                     \
+    "\r\nContent-Length: 4\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\n" #status "\n"
 
 struct site {
     weft_http_options options;

@@ -32,7 +32,8 @@ static int slow(void *unused) {
     hear(io, HELLO);
     hear_end(io);
 #define LATE                                                                                                           \
-    "HTTP/1.1 408 Request Timeout\r\nContent-Length: 6\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\nerror\n"
+    "HTTP/1.1 408 Request Timeout\r\nContent-Length: 6\r\nConnection: close\r\nContent-Type: "                         \
+    "text/plain\r\n\r\nerror\n"
     ask_once(&site, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nabc", LATE);
     CHECK_EQ(site.error, -ETIMEDOUT);
     ask_once(&site, "POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n5;aa", LATE);
@@ -79,7 +80,8 @@ static int half(void *unused) {
     (void)unused;
     struct site site = SITE(serve_site);
     site_open(&site);
-    static const char request[] = "POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    static const char request[] =
+        "POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
     for (size_t size = 0; size < sizeof request - 1; size++) {
         weft_io *io = dial(&site);
         bool orderly = size % 2;

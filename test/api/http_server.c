@@ -31,7 +31,8 @@ static int keep_alive(void *unused) {
     say(io, GET("/long"));
     hear(io, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab");
     say(io, "GET /hello HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
-    hear(io, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: keep-alive\r\nContent-Type: text/plain\r\n\r\nhello\n");
+    hear(io,
+         "HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: keep-alive\r\nContent-Type: text/plain\r\n\r\nhello\n");
     say(io, "GET /hello HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n" GET("/hello"));
     hear(io, HELLO_LAST);
     hear_end(io);
@@ -47,8 +48,8 @@ static int pipelined(void *unused) {
     struct site site = SITE(serve_site);
     site_open(&site);
     weft_io *io = dial(&site);
-    say(io, GET("/hello") POST("/echo", "Content-Length: 3\r\n") "abc" GET("/hello") "\r\n"
-                POST("/echo", "Transfer-Encoding: chunked\r\n") "2\r\nde\r\n0\r\n\r\n" GET("/hello") "GET /he");
+    say(io, GET("/hello") POST("/echo", "Content-Length: 3\r\n") "abc" GET("/hello") "\r\n" POST(
+                "/echo", "Transfer-Encoding: chunked\r\n") "2\r\nde\r\n0\r\n\r\n" GET("/hello") "GET /he");
     hear(io, HELLO "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc" HELLO
                    "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nde" HELLO);
     say(io, "llo HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -106,10 +107,12 @@ static int limited(void *unused) {
     ask_once(&site, text, REFUSED(431, "Request Header Fields Too Large"));
     ask_once(&site, POST("/", "A: 1\r\nB: 1\r\nC: 1\r\n"), REFUSED(431, "Request Header Fields Too Large"));
 #define TOO_LARGE                                                                                                      \
-    "HTTP/1.1 413 Content Too Large\r\nContent-Length: 6\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\nerror\n"
+    "HTTP/1.1 413 Content Too Large\r\nContent-Length: 6\r\nConnection: close\r\nContent-Type: "                       \
+    "text/plain\r\n\r\nerror\n"
     ask_once(&site, POST("/echo", "Content-Length: 11\r\n") "aaaaaaaaaaa", TOO_LARGE);
     CHECK_EQ(site.error, -EMSGSIZE);
-    ask_once(&site, POST("/echo", "Transfer-Encoding: chunked\r\n") "6\r\naaaaaa\r\n5\r\naaaaa\r\n0\r\n\r\n", TOO_LARGE);
+    ask_once(&site, POST("/echo", "Transfer-Encoding: chunked\r\n") "6\r\naaaaaa\r\n5\r\naaaaa\r\n0\r\n\r\n",
+             TOO_LARGE);
     ask_once(&site, POST("/echo", "Content-Length: 11\r\nExpect: 100-continue\r\n"), TOO_LARGE); /* without a 100 */
     weft_io *io = dial(&site);
     say(io, POST("/echo", "Content-Length: 10\r\n") "0123456789");
@@ -151,9 +154,9 @@ static int bodies(void *unused) {
     say(io, POST("/hello", "Transfer-Encoding: chunked\r\n") "5\r\nGET /\r\n0\r\n\r\n" GET("/hello"));
     hear(io, HELLO HELLO);
     CHECK_EQ(weft_close(io), 0);
-    static const char *const bad[] = {"3\r\nabcX",        "3\r\nabc\n",       "3\r\nabc\rX",   "3\r\nabcd\r\n",      "x",
-                                      "\r\n",             "0x3\r\nabc\r\n",   "3\r\nabc\r\n-1\r\n", "0\r\nA : b\r\n\r\n",
-                                      "0\r\n\rX", "3\n"};
+    static const char *const bad[] = {
+        "3\r\nabcX",      "3\r\nabc\n",         "3\r\nabc\rX",        "3\r\nabcd\r\n", "x",  "\r\n",
+        "0x3\r\nabc\r\n", "3\r\nabc\r\n-1\r\n", "0\r\nA : b\r\n\r\n", "0\r\n\rX",      "3\n"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char text[200];
         snprintf(text, sizeof text, POST("/echo", "Transfer-Encoding: chunked\r\n") "%s%s", bad[i],
@@ -350,9 +353,10 @@ static int events(void *unused) {
     (void)unused;
     struct site site = SITE(serve_events);
     site_open(&site);
-    ask_once(&site, "GET / HTTP/1.0\r\n\r\n",
-             "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n\r\n"
-             "data: one\n\nevent: tick\ndata: two\ndata: lines\ndata: and\ndata: more\n\n");
+    ask_once(
+        &site, "GET / HTTP/1.0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n\r\n"
+        "data: one\n\nevent: tick\ndata: two\ndata: lines\ndata: and\ndata: more\n\n");
     CHECK_EQ(site.error, 0);
     weft_io *io = dial(&site);
     say(io, GET("/for-ever"));

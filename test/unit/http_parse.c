@@ -242,7 +242,9 @@ static const struct given request_fields[] = {
     {T(G H "Transfer-Encoding: chunked;q=1\r\n" E), -501},
     {T(G H "Transfer-Encoding: xchunked\r\n" E), -501},
     {T(G H "Transfer-Encoding: \"chunked\"\r\n" E), -501},
-    {T(G H "Transfer-Encoding: \x0b" "chunked\r\n" E), -400},
+    {T(G H "Transfer-Encoding: \x0b"
+           "chunked\r\n" E),
+     -400},
     {T(G H "Transfer-Encoding : chunked\r\n" E), -400},
     {T(G H "Transfer-Encoding\r\n : chunked\r\n" E), -400},
     {T(G H "Transfer-Encoding:\r\n chunked\r\n" E), -400},
@@ -426,8 +428,8 @@ TEST(http_parse_meaning, "") {
     CHECK_EQ(head.upgrade.size, 0);
     static const struct {
         const char *target, *path;
-    } paths[] = {{"/a?b", "/a"},        {"/", "/"},  {"/?", "/"}, {"http://a/b?c", "/b"}, {"http://a", "/"},
-                 {"http://a?/x", "/"}, {"*", "*"}, {"//a", "//a"}};
+    } paths[] = {{"/a?b", "/a"},    {"/", "/"},           {"/?", "/"}, {"http://a/b?c", "/b"},
+                 {"http://a", "/"}, {"http://a?/x", "/"}, {"*", "*"},  {"//a", "//a"}};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         CHECK(weft_text_is(wefti_http_path((weft_text){paths[i].target, strlen(paths[i].target)}), paths[i].path));
 }
