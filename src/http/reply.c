@@ -209,22 +209,42 @@ int weft_http_events(weft_http *x) {
     return error ? error : flush(x);
 }
 
-/* "event: ..." and a "data: " before each line. */
+/* The next line of data: its length, and where the one behind it begins (NULL: it was the last).  CR, LF and both end a line, to the client. */
+static size_t next_line(const char *data, const char **next) {
+    size_t line = strcspn(data, "\r\n");
+    *next = !data[line] ? NULL : data + line + (data[line] == '\r' && data[line + 1] == '\n' ? 2 : 1);
+    return line;
+}
+
+/* One after another, without a chunk for each. */
+static int send_line(struct weft_http *x, const char *name, const char *text, size_t size) {
+    int error = send(x, name, strlen(name));
+    if (!error)
+        error = send(x, text, size);
+    return error ? error : send(x, "\n", 1);
+}
+
+/* "event: ..." and a "data: " before each line, as one chunk. */
 int weft_http_event(weft_http *x, const char *event, const char *data) {
+    const char *next = data;
+    size_t size = 1 + (event ? strlen(event) + 8 : 0);
+    char line[20];
     int error = 0;
-    if (event && strpbrk(event, "\r\n"))
+    if (x->phase != WEFTI_HTTP_BODY || !data || (event && strpbrk(event, "\r\n")))
         return -EINVAL;
-    if (event && !(error = write_body(x, "event: ", 7)) && !(error = write_body(x, event, strlen(event))))
-        error = write_body(x, "\n", 1);
-    while (!error) {
-        size_t line = strcspn(data, "\r\n"); /* both end a line, to the client */
-        if (!(error = write_body(x, "data: ", 6)) && !(error = write_body(x, data, line)))
-            error = write_body(x, "\n", 1);
-        if (!data[line])
-            break;
-        data += line + (data[line] == '\r' && data[line + 1] == '\n' ? 2 : 1);
+    if (x->is_head)
+        return 0;
+    while (next)
+        size += next_line(next, &next) + 7;
+    if (x->chunked)
+        error = send(x, line, (size_t)snprintf(line, sizeof line, "%zx\r\n", size));
+    if (!error && event)
+        error = send_line(x, "event: ", event, strlen(event));
+    for (const char *at = data; !error && at; at = next) {
+        size = next_line(at, &next);
+        error = send_line(x, "data: ", at, size);
     }
     if (!error)
-        error = write_body(x, "\n", 1);
+        error = x->chunked ? send(x, "\n\r\n", 3) : send(x, "\n", 1);
     return error ? error : flush(x);
 }

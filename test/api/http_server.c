@@ -360,7 +360,9 @@ static int events(void *unused) {
     CHECK_EQ(site.error, 0);
     weft_io *io = dial(&site);
     say(io, GET("/for-ever"));
-    hear(io, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n");
+    hear(io, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: text/event-stream\r\nCache-Control: "
+             "no-store\r\n\r\n"
+             "b\r\ndata: one\n\n\r\n38\r\nevent: tick\ndata: two\ndata: lines\ndata: and\ndata: more\n\n\r\n");
     CHECK_EQ(weft_close(io), 0);
     UNTIL(site.error); /* it learns that nobody listens */
     CHECK(site.error == -EPIPE || site.error == -ECONNRESET);
