@@ -8,8 +8,7 @@ static int hello(weft_http *x) { return weft_http_reply(x, 200, "text/plain", "h
 static int echo(weft_http *x) {
     void *body;
     ssize_t size = weft_http_read_all(x, &body);
-    return size < 0 ? (int)size
-                    : weft_http_reply(x, 200, "text/plain", body, (size_t)size); /* an error: 413, 400, 408 */
+    return size < 0 ? (int)size : weft_http_reply(x, 200, "text/plain", body, (size_t)size);
 }
 
 static const struct {

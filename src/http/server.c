@@ -422,5 +422,6 @@ int weft_http_serve(weft_io *listener, const weft_http_options *given, weft_http
     weft_nursery_await(&nursery);
     while (server.connections) /* cancelled before they began */
         end_connection(server.connections);
+    weft_sem_destroy(&server.room);
     return error;
 }

@@ -136,9 +136,16 @@ static const struct given request_lines[] = {
     {T("GET http:// HTTP/1.1\r\n" H E), -400},
     {T("GET http:/a HTTP/1.1\r\n" H E), -400},
     {T("GET http HTTP/1.1\r\n" H E), -400},
+    {T("GET httpss://a/ HTTP/1.1\r\n" H E), -400},
+    {T("GET a HTTP/1.0\r\n" E), -400},
     {T("GET ftp://a/ HTTP/1.1\r\n" H E), -400},
     {T("GET file:///etc HTTP/1.1\r\n" H E), -400},
     {T("CONNECT a:443 HTTP/1.1\r\n" H E), OK},
+    {T("CONNECT a:1 HTTP/1.1\r\n" H E), OK},
+    {T("CONNECT a:65535 HTTP/1.1\r\n" H E), OK},
+    {T("CONNECT 1 HTTP/1.1\r\n" H E), -400},
+    {T("CONNECT a1 HTTP/1.1\r\n" H E), -400},
+    {T("CONNECT u@a:1 HTTP/1.1\r\n" H E), -400},
     {T("CONNECT a HTTP/1.1\r\n" H E), -400},
     {T("CONNECT a: HTTP/1.1\r\n" H E), -400},
     {T("CONNECT :1 HTTP/1.1\r\n" H E), -400},
@@ -198,6 +205,8 @@ static const struct given request_fields[] = {
     {T(G "Host: \xc3\xa4\r\n" E), -400},
     {T(G "Host:\r\n" E), OK},
     {T(G "Host: [::1]:80\r\n" E), OK},
+    {T(G "Host: azAZ09-._~%!$&'()*+;=\r\n" E), OK},
+    {T(G "TRANSFER-ENCODING: GZIP\r\nHOST: a\r\n" E), -501},
     /* Lengths. */
     {T(G H "Content-Length: 0\r\n" E), OK},
     {T(G H "Content-Length: 5\r\n" E), OK},
@@ -386,6 +395,16 @@ TEST(http_parse_limits, "") {
     CHECK_EQ(parse(ANSWER, pad, sizeof pad), -431);
     CHECK_EQ(parse(CHUNK, pad, sizeof pad), -400);
     CHECK_EQ(parse(TRAILER, pad, sizeof pad), -431);
+}
+
+TEST(http_text, "") {
+    weft_text none = {NULL, 0}, some = {"aZ", 2};
+    CHECK(weft_text_is(none, "") && weft_text_is_nocase(none, "") && !weft_text_is(none, "a") &&
+          !weft_text_is_nocase(none, "a"));
+    CHECK(weft_text_is(some, "aZ") && !weft_text_is(some, "az") && !weft_text_is(some, "aZb") &&
+          !weft_text_is(some, "a"));
+    CHECK(weft_text_is_nocase(some, "Az") && !weft_text_is_nocase(some, "Azb") && !weft_text_is_nocase(some, "A"));
+    CHECK(!weft_text_is_nocase((weft_text){"[", 1}, "{") && !weft_text_is_nocase((weft_text){"@", 1}, "`"));
 }
 
 static void understand(const char *text) {
