@@ -28,10 +28,9 @@ static int serve(void *listener) { return weft_http_serve(listener, NULL, route,
 
 static void ask(weft_http_client *client, const char *method, const char *target, const char *body, size_t size) {
     char answer[100];
-    ssize_t n;
-    printf("%s %s: %d\n", method, target,
-           weft_http_ask(client, method, target, NULL, body, size, weft_after(1000000000)));
-    while ((n = weft_http_answer_read(client, answer, sizeof answer, weft_after(1000000000))) > 0)
+    int status = weft_http_ask(client, method, target, NULL, body, size, weft_after(1000000000));
+    printf("%s %s: %d\n", method, target, status);
+    for (ssize_t n; (n = weft_http_answer_read(client, answer, sizeof answer, weft_after(1000000000))) > 0;)
         printf("%.*s", (int)n, answer);
 }
 
