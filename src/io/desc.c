@@ -376,6 +376,28 @@ static int begin_call(void) {
     return wefti_fiber_must_end(self) ? -ECANCELED : 0;
 }
 
+int wefti_desc_ready(struct weft_io *io, int direction, bool *waited, int64_t until) {
+    uint32_t seen;
+    int error = begin_call();
+    *waited = false;
+    if (error)
+        return error;
+    wefti_lock_take(&io->lock);
+    if (io->closed) {
+        wefti_lock_give(&io->lock);
+        return -EBADF;
+    }
+    io->users++;
+    *waited = !io->ready[direction];
+    if (*waited) {
+        error = wait_and_unlock(io, direction, &seen, until);
+        wefti_lock_take(&io->lock);
+    }
+    if (leave_and_unlock(io))
+        finish_close(io);
+    return error;
+}
+
 /* C2 and C3, without the waiting.  The lock is not held, and held when it returns. */
 static ssize_t try_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full, uint32_t seen) {
     ssize_t result;

@@ -64,6 +64,10 @@ int wefti_watch_begin(struct wefti_worker *w);
  * 0 and the number of events there were when it was served; or what close says: -EBADF; -ETIMEDOUT; -ECANCELED. */
 int wefti_desc_wait(struct weft_io *io, int direction, uint32_t *seen, int64_t until);
 
+/* Wait until it may be ready, without a system call.  0; a negative error.  *waited: an event has come meanwhile, so that it is ready for sure
+ * (or was, if others read it too). */
+int wefti_desc_ready(struct weft_io *io, int direction, bool *waited, int64_t until);
+
 /* A system call, which returns its result or -errno. */
 typedef ssize_t wefti_desc_fn(struct weft_io *io, void *arg);
 

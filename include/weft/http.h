@@ -1,0 +1,139 @@
+/* weft/http.h - HTTP/1.1: a server and a client, small enough to read.
+ *
+ *     static int hello(weft_http *x, void *arg) {
+ *         return weft_http_reply(x, 200, "text/plain", "hello\n", 6);
+ *     }
+ *     weft_io *listener;
+ *     weft_tcp_listen("127.0.0.1", 8080, NULL, &listener);
+ *     weft_http_serve(listener, NULL, hello, NULL);   // in a fiber; returns when it is cancelled or the listener is closed
+ *
+ * Each connection has a fiber; requests of one connection are answered in order.  The handler runs in that fiber and may wait.
+ *
+ * Strict.  A message whose end could be understood in two ways is refused with 400 and the connection closed.  Nothing is allocated for parsing;
+ * what is longer than the limits is refused (414, 431, 413).  Slow clients are cut off by deadlines (408).
+ */
+#ifndef WEFT_HTTP_H
+#define WEFT_HTTP_H
+
+#include <weft/io.h>
+
+WEFT_EXTERN_C_BEGIN
+
+/* A piece of text in somebody else's memory; not ended by a zero. */
+typedef struct weft_text {
+    const char *at;
+    size_t size;
+} weft_text;
+
+/* Equal to a C string; and without regard to the case of letters. */
+WEFT_API bool weft_text_is(weft_text text, const char *other);
+WEFT_API bool weft_text_is_nocase(weft_text text, const char *other);
+
+#define WEFT_HTTP_FIELDS_MAX 100
+
+typedef struct weft_http_options {
+    size_t size;             /* set by WEFT_HTTP_OPTIONS_INIT */
+    size_t max_line;         /* request line; 0 = 8,000 */
+    size_t max_head;         /* all of the head; 0 = 16 KiB, at most 1 MiB */
+    unsigned max_fields;     /* 0 = 100, which is also the most */
+    uint64_t max_body;       /* 0 = 1 MiB */
+    int64_t head_timeout;    /* ns from the first byte of a head to its last; 0 = 10 s */
+    int64_t idle_timeout;    /* ns between two requests; 0 = 60 s */
+    int64_t body_timeout;    /* ns that each read or write of a body may take; 0 = 30 s */
+    unsigned max_connections; /* more wait in the listener's backlog; 0 = 100,000 */
+    int64_t drain;           /* ns for requests under way when the server is cancelled; 0 = 5 s */
+    size_t stack_size;       /* of a connection's fiber; 0 = the runtime's */
+    const char *server;      /* the Server field; NULL: none */
+} weft_http_options;
+
+#define WEFT_HTTP_OPTIONS_INIT {sizeof(weft_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
+/* A request, and its answer. */
+typedef struct weft_http weft_http;
+
+/* Answers a request.  0, or a negative error: the connection is closed, after a 500 if nothing was answered.  When it returns 0 without having
+ * answered, that is a 404. */
+typedef int (*weft_http_handler)(weft_http *x, void *arg);
+
+/* Serve connections until the calling fiber is cancelled, or the listener closed.  Then no more are taken, those without a request are closed,
+ * and requests under way have `drain` to end.  options may be NULL.
+ * Call from: a fiber.  Returns -ECANCELED or -EBADF after that; -EINVAL; -ENOMEM. */
+WEFT_API int weft_http_serve(weft_io *listener, const weft_http_options *options, weft_http_handler handler, void *arg);
+
+/* Serve one connection, which stays the caller's, until either side closes it.  Returns 0 or a negative error. */
+WEFT_API int weft_http_serve_one(weft_io *connection, const weft_http_options *options, weft_http_handler handler,
+                                 void *arg);
+
+/* -- The request -------------------------------------------------------------------------------------- */
+/* Texts are valid until the handler returns. */
+WEFT_API weft_text weft_http_method(const weft_http *x);
+WEFT_API weft_text weft_http_target(const weft_http *x); /* as sent: "/a/b?q=1" */
+WEFT_API weft_text weft_http_path(const weft_http *x); /* up to the "?", without scheme and host */
+WEFT_API weft_text weft_http_query(const weft_http *x); /* behind it, or empty */
+/* A field's value, by name without regard to case; {NULL, 0} when there is none.  The first of several. */
+WEFT_API weft_text weft_http_field(const weft_http *x, const char *name);
+WEFT_API unsigned weft_http_fields(const weft_http *x, unsigned index, weft_text *name, weft_text *value);
+/* The length that was declared; -1: chunked. 0: none. */
+WEFT_API int64_t weft_http_length(const weft_http *x);
+WEFT_API weft_io *weft_http_io(const weft_http *x);
+
+/* Read some of the body.  Returns how many bytes; 0 at its end; -EMSGSIZE (above max_body); -EBADMSG (malformed chunks); -ETIMEDOUT; -ECONNRESET
+ * (it ended before its declared length); -ECANCELED. */
+WEFT_API ssize_t weft_http_read(weft_http *x, void *buffer, size_t size);
+/* All of it; *out is freed with the exchange. */
+WEFT_API ssize_t weft_http_read_all(weft_http *x, void **out);
+
+/* -- The answer --------------------------------------------------------------------------------------- */
+
+/* A whole answer.  `type` may be NULL.  Returns 0 or a negative error. */
+WEFT_API int weft_http_reply(weft_http *x, int status, const char *type, const void *body, size_t size);
+
+/* Piece by piece: fields, then begin, then the body, then end (which the return of the handler does too).  length -1: not known, chunked.
+ * Names and values with line ends or control characters are refused with -EINVAL. */
+WEFT_API int weft_http_set(weft_http *x, const char *name, const char *value);
+WEFT_API int weft_http_begin(weft_http *x, int status, int64_t length);
+WEFT_API ssize_t weft_http_write(weft_http *x, const void *bytes, size_t size);
+WEFT_API int weft_http_end(weft_http *x);
+
+/* Server-sent events: begin the stream, then send events (event may be NULL) until the client goes (-EPIPE, -ECONNRESET). */
+WEFT_API int weft_http_events(weft_http *x);
+WEFT_API int weft_http_event(weft_http *x, const char *event, const char *data);
+
+/* -- WebSocket ----------------------------------------------------------------------------------------- */
+
+enum { WEFT_WS_TEXT = 1, WEFT_WS_BINARY = 2, WEFT_WS_CLOSE = 8 };
+
+/* Accept an upgrade; fields that were set (Sec-WebSocket-Protocol) go with it.  The connection is a WebSocket until the handler returns, which closes it.
+ * Returns 0; -EPROTO (it is none: a 400 was sent, or a 426); -EINVAL (answered already); errors as weft_write. */
+WEFT_API int weft_ws_accept(weft_http *x);
+/* The next message, put together in the buffer; pings are answered, text is UTF-8.  One fiber reads, others may write meanwhile.
+ * Returns its size, *kind what it is; 0 and WEFT_WS_CLOSE when the client has closed (which is answered); -EMSGSIZE (more than `size`: closed);
+ * -EPROTO (malformed: closed); -ETIMEDOUT (nothing is lost: call again, with the same buffer); -EINVAL; errors as weft_read, -ECONNRESET at an
+ * end without a close. */
+WEFT_API ssize_t weft_ws_read(weft_http *x, void *buffer, size_t size, int *kind, weft_deadline until);
+/* A message.  WEFT_WS_CLOSE: nothing, or two bytes of code, the higher first, and up to 123 of text; then read on until the client's close comes.
+ * Returns 0; -EPIPE (closed); -ETIMEDOUT (no progress within body_timeout: closed); -EINVAL; errors as weft_write. */
+WEFT_API int weft_ws_write(weft_http *x, int kind, const void *bytes, size_t size);
+
+/* -- Client -------------------------------------------------------------------------------------------- */
+
+typedef struct weft_http_client weft_http_client;
+
+/* A connection to a server, over any stream, which stays the caller's.  0; -EINVAL (no host); -ENOMEM. */
+WEFT_API WEFT_MUST_USE int weft_http_client_open(weft_io *connection, const char *host, weft_http_client **out);
+WEFT_API void weft_http_client_close(weft_http_client *client);
+
+/* Ask, and wait for the head of the answer.  `fields` is "Name: value\r\n..." or NULL.  Then read its body to the end before asking again.
+ * Returns its status; -EBADMSG (malformed, or an answer to nothing); -EINVAL (what is asked is malformed, has a length or a coding of its own, or is
+ * a CONNECT), -EMSGSIZE (head above 8 KiB), -EBUSY (the last body has not been read): nothing was sent; -ECONNRESET; -ETIMEDOUT; -ECANCELED. */
+WEFT_API int weft_http_ask(weft_http_client *client, const char *method, const char *target, const char *fields,
+                           const void *body, size_t size, weft_deadline until);
+/* Of the last answer; valid until the next request. */
+WEFT_API weft_text weft_http_answer_field(const weft_http_client *client, const char *name);
+/* Some of its body.  0 at its end; errors as weft_http_ask, after which the connection cannot be used. */
+WEFT_API ssize_t weft_http_answer_read(weft_http_client *client, void *buffer, size_t size, weft_deadline until);
+/* May the connection be used for another request? */
+WEFT_API bool weft_http_client_is_open(const weft_http_client *client);
+
+WEFT_EXTERN_C_END
+#endif

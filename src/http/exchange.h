@@ -1,0 +1,63 @@
+/* exchange.h - one connection's state while it has a request.  Internal.
+ *
+ * Memory.  A connection that waits for its next request has none of this: it is taken from a pool with the request's first byte, and
+ *          given back when all is answered and nothing more has come.  So an idle connection costs its fiber only.
+ */
+#ifndef WEFTI_HTTP_EXCHANGE_H
+#define WEFTI_HTTP_EXCHANGE_H
+
+#include "http/parse.h"
+#include "http/ws.h"
+#include "io/desc.h"
+
+#define WEFTI_HTTP_OUT 4096u /* a head, and a body that fits behind it, are sent together */
+
+enum wefti_http_phase {
+    WEFTI_HTTP_HEAD,  /* nothing has been answered */
+    WEFTI_HTTP_BODY,  /* the head is out, or in `out` */
+    WEFTI_HTTP_ENDED, /* all is */
+};
+
+/* How much of a body is still to come: of a request in a server, of an answer in a client. */
+struct wefti_http_body {
+    int64_t left;    /* of the body, or of the chunk; or WEFTI_HTTP_UNTIL_CLOSE */
+    uint64_t so_far; /* for the limit */
+    uint64_t wasted; /* on extensions of chunks */
+    bool chunked, ended, between; /* between: a chunk's line end is still to come */
+    int error;
+};
+
+struct weft_http {
+    weft_io *io;
+    const weft_http_options *options; /* settled */
+    struct wefti_http_limits limits;
+    struct weft_http *next; /* in the pool */
+    /* In. */
+    char *in;
+    size_t in_room, in_from, in_to; /* bytes in[from ... to - 1] have come and are not used */
+    struct wefti_http_body body;
+    bool sent_continue;
+    /* Out. */
+    enum wefti_http_phase phase;
+    bool chunked, keep, is_head, upgraded;
+    int64_t out_left; /* of a declared length */
+    size_t out_size, fields_size;
+    char out[WEFTI_HTTP_OUT];
+    char fields[1024]; /* set by the handler */
+    void *all; /* weft_http_read_all */
+    size_t all_size;
+    struct wefti_ws ws; /* when upgraded */
+    struct wefti_http_head head;
+};
+
+/* More bytes behind those that are there; makes room first.  How many; 0: the end; a negative error, -ENOBUFS: no room. */
+ssize_t wefti_http_fill(struct weft_http *x, int64_t until);
+/* Begin a body that the head has declared. */
+void wefti_http_body_begin(struct weft_http *x, int64_t length);
+/* Some of it; `most`: the limit, 0: none. */
+ssize_t wefti_http_body_read(struct weft_http *x, void *buffer, size_t size, uint64_t most, int64_t until);
+
+struct weft_http *wefti_http_take(weft_io *io, const weft_http_options *options);
+void wefti_http_give(struct weft_http *x);
+
+#endif

@@ -1,0 +1,250 @@
+/* reply.c - answers: heads, bodies, chunks, events. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "http/exchange.h"
+
+static const char *reason(int status) {
+    switch (status) {
+    case 100: return "Continue";
+    case 101: return "Switching Protocols";
+    case 200: return "OK";
+    case 201: return "Created";
+    case 202: return "Accepted";
+    case 204: return "No Content";
+    case 206: return "Partial Content";
+    case 301: return "Moved Permanently";
+    case 302: return "Found";
+    case 303: return "See Other";
+    case 304: return "Not Modified";
+    case 307: return "Temporary Redirect";
+    case 308: return "Permanent Redirect";
+    case 400: return "Bad Request";
+    case 401: return "Unauthorized";
+    case 403: return "Forbidden";
+    case 404: return "Not Found";
+    case 405: return "Method Not Allowed";
+    case 408: return "Request Timeout";
+    case 409: return "Conflict";
+    case 411: return "Length Required";
+    case 413: return "Content Too Large";
+    case 414: return "URI Too Long";
+    case 415: return "Unsupported Media Type";
+    case 417: return "Expectation Failed";
+    case 421: return "Misdirected Request";
+    case 426: return "Upgrade Required";
+    case 429: return "Too Many Requests";
+    case 431: return "Request Header Fields Too Large";
+    case 500: return "Internal Server Error";
+    case 501: return "Not Implemented";
+    case 502: return "Bad Gateway";
+    case 503: return "Service Unavailable";
+    case 504: return "Gateway Timeout";
+    case 505: return "HTTP Version Not Supported";
+    default: return "Unknown";
+    }
+}
+
+/* -- The head ------------------------------------------------------------------------------------------------ */
+
+static void put(struct weft_http *x, const char *text, size_t size) {
+    memcpy(x->out + x->out_size, text, size);
+    x->out_size += size;
+}
+static void put_text(struct weft_http *x, const char *text) { put(x, text, strlen(text)); }
+
+static void put_number(struct weft_http *x, uint64_t number) {
+    char digits[20];
+    size_t at = sizeof digits;
+    do
+        digits[--at] = (char)('0' + number % 10);
+    while (number /= 10);
+    put(x, digits + at, sizeof digits - at);
+}
+
+int weft_http_set(weft_http *x, const char *name, const char *value) {
+    if (x->phase != WEFTI_HTTP_HEAD)
+        return -EINVAL;
+    size_t name_size = strlen(name), value_size = strlen(value), need = name_size + value_size + 4;
+    weft_text text = {name, name_size};
+    if (!wefti_http_is_token(name, name_size) || !wefti_http_is_value(value, value_size) ||
+        weft_text_is_nocase(text, "content-length") || weft_text_is_nocase(text, "transfer-encoding") ||
+        weft_text_is_nocase(text, "connection")) /* ours */
+        return -EINVAL;
+    if (x->fields_size + need > sizeof x->fields)
+        return -ENOBUFS;
+    x->fields_size += (size_t)snprintf(x->fields + x->fields_size, sizeof x->fields - x->fields_size, "%s: ", name);
+    memcpy(x->fields + x->fields_size, value, value_size);
+    x->fields_size += value_size;
+    memcpy(x->fields + x->fields_size, "\r\n", 2);
+    x->fields_size += 2;
+    return 0;
+}
+
+static bool has_no_body(int status) { return status < 200 || status == 204 || status == 304; }
+
+/* Into `out`; nothing is sent yet. */
+int weft_http_begin(weft_http *x, int status, int64_t length) {
+    if (x->phase != WEFTI_HTTP_HEAD || status < 200 || status > 999 || length < -1)
+        return -EINVAL;
+    bool bare = has_no_body(status);
+    if (x->body.error || (x->head.expects_continue && !x->sent_continue && !x->body.ended))
+        x->keep = false; /* nobody knows where the next request begins: say so */
+    x->chunked = length < 0 && !bare && x->head.minor == 1;
+    if (length < 0 && !x->chunked && !bare)
+        x->keep = false; /* HTTP/1.0: the end is the end of the connection */
+    x->out_left = bare ? 0 : length;
+    put(x, "HTTP/1.1 ", 9);
+    put_number(x, (uint64_t)status);
+    put(x, " ", 1);
+    put_text(x, reason(status));
+    put(x, "\r\n", 2);
+    if (x->chunked) {
+        put_text(x, "Transfer-Encoding: chunked\r\n");
+    } else if (length >= 0 && !bare) {
+        put_text(x, "Content-Length: ");
+        put_number(x, (uint64_t)length);
+        put(x, "\r\n", 2);
+    }
+    if (!x->keep)
+        put_text(x, "Connection: close\r\n");
+    else if (x->head.minor == 0)
+        put_text(x, "Connection: keep-alive\r\n");
+    if (x->options->server) {
+        put_text(x, "Server: ");
+        put_text(x, x->options->server);
+        put(x, "\r\n", 2);
+    }
+    put(x, x->fields, x->fields_size);
+    put(x, "\r\n", 2);
+    x->phase = WEFTI_HTTP_BODY;
+    return 0;
+}
+
+/* -- The body ------------------------------------------------------------------------------------------------ */
+
+static int64_t deadline(const struct weft_http *x) { return weft_after(x->options->body_timeout); }
+
+static int flush(struct weft_http *x) {
+    size_t size = x->out_size;
+    x->out_size = 0;
+    ssize_t n = size ? weft_write(x->io, x->out, size, deadline(x)) : 0;
+    if (n < 0)
+        x->keep = false;
+    return n < 0 ? (int)n : 0;
+}
+
+/* Behind what is in `out`, if it fits; else all of it at once. */
+static int send(struct weft_http *x, const void *bytes, size_t size) {
+    if (x->out_size + size <= sizeof x->out) {
+        put(x, bytes, size);
+        return 0;
+    }
+    struct iovec parts[2] = {{x->out, x->out_size}, {(void *)(uintptr_t)bytes, size}};
+    x->out_size = 0;
+    ssize_t n = weft_writev(x->io, parts, 2, deadline(x));
+    if (n < 0)
+        x->keep = false;
+    return n < 0 ? (int)n : 0;
+}
+
+static int write_body(struct weft_http *x, const void *bytes, size_t size) {
+    if (x->phase != WEFTI_HTTP_BODY)
+        return -EINVAL;
+    if (size == 0 || x->is_head)
+        return 0;
+    if (x->chunked) {
+        char line[20];
+        int length = snprintf(line, sizeof line, "%zx\r\n", size);
+        int error = send(x, line, (size_t)length);
+        if (!error)
+            error = send(x, bytes, size);
+        return error ? error : send(x, "\r\n", 2);
+    }
+    if (x->out_left >= 0) {
+        if ((uint64_t)x->out_left < size)
+            return -EMSGSIZE; /* more than was declared */
+        x->out_left -= (int64_t)size;
+    }
+    return send(x, bytes, size);
+}
+
+ssize_t weft_http_write(weft_http *x, const void *bytes, size_t size) {
+    int error = write_body(x, bytes, size);
+    if (!error)
+        error = flush(x);
+    return error ? error : (ssize_t)size;
+}
+
+int weft_http_end(weft_http *x) {
+    if (x->phase != WEFTI_HTTP_BODY)
+        return -EINVAL;
+    x->phase = WEFTI_HTTP_ENDED;
+    int error = x->chunked && !x->is_head ? send(x, "0\r\n\r\n", 5) : 0;
+    if (x->out_left > 0 && !x->is_head)
+        x->keep = false; /* less than was declared: the client learns it from the end of the connection */
+    int flushed = flush(x);
+    return error ? error : flushed;
+}
+
+int weft_http_reply(weft_http *x, int status, const char *type, const void *body, size_t size) {
+    int error = type ? weft_http_set(x, "Content-Type", type) : 0;
+    if (!error)
+        error = weft_http_begin(x, status, (int64_t)size);
+    if (!error && size && !has_no_body(status))
+        error = write_body(x, body, size);
+    return error ? error : weft_http_end(x);
+}
+
+/* -- Events -------------------------------------------------------------------------------------------------- */
+
+int weft_http_events(weft_http *x) {
+    int error = weft_http_set(x, "Content-Type", "text/event-stream");
+    if (!error)
+        error = weft_http_set(x, "Cache-Control", "no-store");
+    if (!error)
+        error = weft_http_begin(x, 200, -1);
+    return error ? error : flush(x);
+}
+
+/* The next line of data: its length, and where the one behind it begins (NULL: it was the last).  CR, LF and both end a line, to the client. */
+static size_t next_line(const char *data, const char **next) {
+    size_t line = strcspn(data, "\r\n");
+    *next = !data[line] ? NULL : data + line + (data[line] == '\r' && data[line + 1] == '\n' ? 2 : 1);
+    return line;
+}
+
+/* One after another, without a chunk for each. */
+static int send_line(struct weft_http *x, const char *name, const char *text, size_t size) {
+    int error = send(x, name, strlen(name));
+    if (!error)
+        error = send(x, text, size);
+    return error ? error : send(x, "\n", 1);
+}
+
+/* "event: ..." and a "data: " before each line, as one chunk. */
+int weft_http_event(weft_http *x, const char *event, const char *data) {
+    const char *next = data;
+    size_t size = 1 + (event ? strlen(event) + 8 : 0);
+    char line[20];
+    int error = 0;
+    if (x->phase != WEFTI_HTTP_BODY || !data || (event && strpbrk(event, "\r\n")))
+        return -EINVAL;
+    if (x->is_head)
+        return 0;
+    while (next)
+        size += next_line(next, &next) + 7;
+    if (x->chunked)
+        error = send(x, line, (size_t)snprintf(line, sizeof line, "%zx\r\n", size));
+    if (!error && event)
+        error = send_line(x, "event: ", event, strlen(event));
+    for (const char *at = data; !error && at; at = next) {
+        size = next_line(at, &next);
+        error = send_line(x, "data: ", at, size);
+    }
+    if (!error)
+        error = x->chunked ? send(x, "\n\r\n", 3) : send(x, "\n", 1);
+    return error ? error : flush(x);
+}

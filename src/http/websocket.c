@@ -1,0 +1,276 @@
+/* websocket.c - WebSocket (RFC 6455), the server's side: handshake, frames, messages.
+ *
+ * Frames of a client are masked; those of control are short, whole, and may stand between the parts of a message.  What is not so ends the
+ * connection: a close frame with the reason, and the error again from every later call.
+ *
+ * Halves.  A message is put together in the caller's buffer.  How far it is stands in the exchange (`got`, `left`), so that a read that was too
+ *          late can be repeated.  Frames of control are answered only when all of them is in our own buffer.
+ * Writers. The reader answers pings while others write: a frame is written under `lock`, else one could end up inside another.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "http/digest.h"
+#include "http/exchange.h"
+#include "http/ws.h"
+
+#define KEY_SIZE 24u /* 16 bytes as base64 */
+
+enum { NORMAL = 1000, BROKEN = 1002, NOT_TEXT = 1007, TOO_LARGE = 1009, FAILED = 1011 }; /* reasons */
+
+/* -- Frames ---------------------------------------------------------------------------------------------------- */
+
+int wefti_ws_parse(const void *bytes, size_t size, struct wefti_ws_frame *frame) {
+    const uint8_t *at = bytes;
+    if (size >= 1) {
+        frame->final = at[0] & 0x80;
+        frame->opcode = at[0] & 15;
+        bool known =
+            frame->opcode <= WEFTI_WS_BINARY || (frame->opcode >= WEFTI_WS_CLOSE && frame->opcode <= WEFTI_WS_PONG);
+        if ((at[0] & 0x70) || !known || (frame->opcode >= WEFTI_WS_CLOSE && !frame->final))
+            return -EPROTO;
+    }
+    if (size < 2)
+        return 0;
+    unsigned wide = (at[1] & 127) == 126 ? 2 : (at[1] & 127) == 127 ? 8 : 0;
+    if (!(at[1] & 0x80) || (wide && frame->opcode >= WEFTI_WS_CLOSE))
+        return -EPROTO;
+    if (size < 2 + wide + 4)
+        return 0;
+    frame->size = wide ? 0 : at[1] & 127;
+    for (unsigned i = 0; i < wide; i++)
+        frame->size = frame->size << 8 | at[2 + i];
+    if ((wide == 2 && frame->size < 126) ||
+        (wide == 8 && (frame->size < 65536 || frame->size >> 63))) /* one way only */
+        return -EPROTO;
+    memcpy(frame->mask, at + 2 + wide, 4);
+    return (int)(2 + wide + 4);
+}
+
+static void unmask(uint8_t *bytes, size_t size, const uint8_t mask[4], uint64_t from) {
+    for (size_t i = 0; i < size; i++)
+        bytes[i] ^= mask[(from + i) & 3];
+}
+
+bool wefti_ws_is_utf8(const void *bytes, size_t size) {
+    const uint8_t *at = bytes, *end = at + size;
+    while (at < end) {
+        unsigned c = *at++, more = c < 0x80                ? 0
+                                   : c >= 0xc2 && c < 0xe0 ? 1
+                                   : c >= 0xe0 && c < 0xf0 ? 2
+                                   : c >= 0xf0 && c < 0xf5 ? 3
+                                                           : 4;
+        if (more > 3 || (size_t)(end - at) < more)
+            return false;
+        /* Not longer than needed, no surrogates, nothing above U+10FFFF. */
+        if ((c == 0xe0 && *at < 0xa0) || (c == 0xed && *at > 0x9f) || (c == 0xf0 && *at < 0x90) ||
+            (c == 0xf4 && *at > 0x8f))
+            return false;
+        for (; more; more--)
+            if ((*at++ & 0xc0) != 0x80)
+                return false;
+    }
+    return true;
+}
+
+/* A whole frame; nothing after a close. */
+static int send_frame(struct weft_http *x, unsigned opcode, const void *bytes, size_t size) {
+    uint8_t head[10] = {(uint8_t)(0x80 | opcode)};
+    unsigned wide = size < 126 ? 0 : size < 65536 ? 2 : 8;
+    head[1] = (uint8_t)(wide == 0 ? size : wide == 2 ? 126 : 127);
+    for (unsigned i = 0; i < wide; i++)
+        head[2 + i] = (uint8_t)((uint64_t)size >> 8 * (wide - 1 - i));
+    struct iovec parts[2] = {{head, 2 + wide}, {(void *)(uintptr_t)bytes, size}};
+    int64_t until = weft_after(x->options->body_timeout);
+    int error = weft_mutex_lock(&x->ws.lock, until);
+    if (error)
+        return error;
+    ssize_t n = x->ws.closed_out ? -EPIPE : weft_writev(x->io, parts, size ? 2 : 1, until);
+    if (n < 0 || opcode == WEFTI_WS_CLOSE)
+        x->ws.closed_out = true; /* half a frame is the end too */
+    weft_mutex_unlock(&x->ws.lock);
+    return n < 0 ? (int)n : 0;
+}
+
+/* Say why, and end. */
+static int fail(struct weft_http *x, int reason, int error) {
+    uint8_t code[2] = {(uint8_t)(reason >> 8), (uint8_t)reason};
+    x->ws.error = error;
+    send_frame(x, WEFTI_WS_CLOSE, code, 2);
+    return error;
+}
+
+/* -- Handshake ------------------------------------------------------------------------------------------------- */
+
+/* The only field of that name; {NULL, 0}: none, or several. */
+static weft_text only_field(const struct weft_http *x, const char *name) {
+    weft_text found = {NULL, 0};
+    for (unsigned i = 0; i < x->head.count; i++)
+        if (weft_text_is_nocase(x->head.field[i].name, name)) {
+            if (found.at)
+                return (weft_text){NULL, 0};
+            found = x->head.field[i].value;
+        }
+    return found;
+}
+
+int weft_ws_accept(weft_http *x) {
+    static const char name[] = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+    if (x->phase != WEFTI_HTTP_HEAD)
+        return -EINVAL;
+    weft_text key = only_field(x, "Sec-WebSocket-Key"), version = only_field(x, "Sec-WebSocket-Version");
+    bool asked = weft_text_is(x->head.method, "GET") && x->head.length == 0 &&
+                 wefti_http_has_element(x->head.upgrade, "websocket");
+    if (asked && version.at && !weft_text_is(version, "13")) {
+        int error = weft_http_set(x, "Sec-WebSocket-Version", "13");
+        return error || (error = weft_http_reply(x, 426, NULL, NULL, 0)) ? error : -EPROTO;
+    }
+    if (!asked || !version.at || key.size != KEY_SIZE || wefti_base64_size(key.at, key.size) != 16) {
+        int error = weft_http_reply(x, 400, NULL, NULL, 0);
+        return error ? error : -EPROTO;
+    }
+    char both[KEY_SIZE + sizeof name], accept[32];
+    uint8_t digest[WEFTI_SHA1_SIZE];
+    memcpy(both, key.at, KEY_SIZE);
+    memcpy(both + KEY_SIZE, name, sizeof name);
+    wefti_sha1(both, KEY_SIZE + sizeof name - 1, digest);
+    wefti_base64(digest, sizeof digest, accept);
+    int size = snprintf(x->out, sizeof x->out,
+                        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                        "Sec-WebSocket-Accept: %s\r\n%.*s\r\n",
+                        accept, (int)x->fields_size, x->fields);
+    x->phase = WEFTI_HTTP_ENDED;
+    x->upgraded = true;
+    x->keep = false;
+    x->ws = (struct wefti_ws){.got = 0};
+    weft_mutex_init(&x->ws.lock, 0);
+    ssize_t n = weft_write(x->io, x->out, (size_t)size, weft_after(x->options->body_timeout));
+    if (n < 0)
+        x->ws.error = (int)n, x->ws.closed_out = true;
+    return n < 0 ? (int)n : 0;
+}
+
+void wefti_ws_end(struct weft_http *x, int error) {
+    fail(x, error ? FAILED : NORMAL, -EPIPE); /* unless it is closed */
+    weft_mutex_destroy(&x->ws.lock);
+}
+
+/* -- Messages --------------------------------------------------------------------------------------------------- */
+
+/* May somebody say that? */
+static bool is_reason(unsigned code) {
+    return (code >= 1000 && code <= 1003) || (code >= 1007 && code <= 1014) || (code >= 3000 && code <= 4999);
+}
+
+/* The peer closes: say the same, unless we began it. */
+static int closed(struct weft_http *x, const uint8_t *bytes, size_t size) {
+    unsigned code = size >= 2 ? (unsigned)bytes[0] << 8 | bytes[1] : 0;
+    if (size == 1 || (size >= 2 && !is_reason(code)))
+        return fail(x, BROKEN, -EPROTO);
+    if (size > 2 && !wefti_ws_is_utf8(bytes + 2, size - 2))
+        return fail(x, NOT_TEXT, -EPROTO);
+    x->ws.closed_in = true;
+    return send_frame(x, WEFTI_WS_CLOSE, bytes, size < 2 ? 0 : 2);
+}
+
+/* A frame of control that begins with a head of `used` bytes.  0; -EAGAIN: more bytes; a negative error. */
+static int control(struct weft_http *x, const struct wefti_ws_frame *frame, size_t used) {
+    uint8_t bytes[125];
+    size_t size = (size_t)frame->size;
+    if (x->in_to - x->in_from < used + size)
+        return -EAGAIN;
+    memcpy(bytes, x->in + x->in_from + used, size);
+    x->in_from += used + size;
+    unmask(bytes, size, frame->mask, 0);
+    if (frame->opcode == WEFTI_WS_CLOSE)
+        return closed(x, bytes, size);
+    int error = frame->opcode == WEFTI_WS_PING ? send_frame(x, WEFTI_WS_PONG, bytes, size) : 0;
+    return error == -EPIPE ? 0 : error; /* we have closed, and wait for its close */
+}
+
+/* The head of the next frame, if it has come; all of it, if it is one of control.  0; -EAGAIN; a negative error. */
+static int next_frame(struct weft_http *x, size_t room) {
+    struct wefti_ws_frame frame;
+    int used = wefti_ws_parse(x->in + x->in_from, x->in_to - x->in_from, &frame);
+    if (used == 0)
+        return -EAGAIN;
+    if (used < 0)
+        return fail(x, BROKEN, -EPROTO);
+    if (frame.opcode >= WEFTI_WS_CLOSE)
+        return control(x, &frame, (size_t)used);
+    if ((frame.opcode == WEFTI_WS_MORE) != (x->ws.kind != 0))
+        return fail(x, BROKEN, -EPROTO);
+    if (frame.size > room || x->ws.got > room - frame.size)
+        return fail(x, TOO_LARGE, -EMSGSIZE);
+    x->in_from += (size_t)used;
+    x->ws.frame = frame;
+    x->ws.left = frame.size;
+    x->ws.in_frame = true;
+    if (frame.opcode)
+        x->ws.kind = frame.opcode;
+    return 0;
+}
+
+/* Some of the frame's bytes.  0 or a negative error. */
+static int some(struct weft_http *x, uint8_t *buffer, int64_t until) {
+    struct wefti_ws *ws = &x->ws;
+    size_t there = x->in_to - x->in_from;
+    ssize_t n = (ssize_t)(there < ws->left ? there : (size_t)ws->left);
+    if (n) {
+        memcpy(buffer + ws->got, x->in + x->in_from, (size_t)n);
+        x->in_from += (size_t)n;
+    } else {
+        n = weft_read(x->io, buffer + ws->got, (size_t)ws->left, until);
+        if (n <= 0)
+            return n ? (int)n : -ECONNRESET;
+    }
+    unmask(buffer + ws->got, (size_t)n, ws->frame.mask, ws->frame.size - ws->left);
+    ws->got += (size_t)n;
+    ws->left -= (uint64_t)n;
+    return 0;
+}
+
+ssize_t weft_ws_read(weft_http *x, void *buffer, size_t size, int *kind, weft_deadline until) {
+    struct wefti_ws *ws = &x->ws;
+    if (!x->upgraded || ws->got + ws->left > size)
+        return -EINVAL;
+    while (!ws->error && !ws->closed_in) {
+        int error = 0;
+        if (!ws->in_frame) {
+            error = next_frame(x, size);
+            if (error == -EAGAIN) {
+                ssize_t n = wefti_http_fill(x, until);
+                error = n > 0 ? 0 : n == 0 ? -ECONNRESET : (int)n;
+            }
+        } else if (ws->left) {
+            error = some(x, buffer, until);
+        } else {
+            ws->in_frame = false;
+            if (!ws->frame.final)
+                continue;
+            if (ws->kind == WEFT_WS_TEXT && !wefti_ws_is_utf8(buffer, ws->got))
+                return fail(x, NOT_TEXT, -EPROTO);
+            *kind = (int)ws->kind;
+            size = ws->got;
+            ws->kind = 0;
+            ws->got = 0;
+            return (ssize_t)size;
+        }
+        if (error == -ETIMEDOUT || error == -ECANCELED)
+            return error;
+        if (error)
+            ws->error = error;
+    }
+    *kind = WEFT_WS_CLOSE;
+    return ws->closed_in ? 0 : ws->error;
+}
+
+int weft_ws_write(weft_http *x, int kind, const void *bytes, size_t size) {
+    if (!x->upgraded || (kind != WEFT_WS_TEXT && kind != WEFT_WS_BINARY && kind != WEFT_WS_CLOSE))
+        return -EINVAL;
+    if (kind == WEFT_WS_CLOSE && (size == 1 || size > 125))
+        return -EINVAL;
+    return send_frame(x, (unsigned)kind, bytes, size);
+}
