@@ -87,6 +87,9 @@ static void init_worker(struct weft_runtime *rt, uint32_t index, bool no_steal) 
 }
 
 static void release(struct weft_runtime *rt, size_t allocated) {
+    struct wefti_extension *processes = load_own(&rt->processes);
+    if (processes)
+        processes->fini(processes);
     wefti_slab_fini(&rt->slab);
     wefti_stack_pool_fini(&rt->stacks);
     wefti_sim_fini(rt);

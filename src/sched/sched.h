@@ -10,6 +10,7 @@
 #include "queue/deque.h"
 #include "queue/inject.h"
 #include "queue/mpsc.h"
+#include "queue/nodes.h"
 #include "queue/ring.h"
 #include "sched/idle.h"
 #include "sched/lifo.h"
@@ -117,6 +118,7 @@ struct wefti_worker {
     struct wefti_watch *watch;   /* NULL: no descriptors */
     uint64_t calls_turn;         /* io/desc.c: the turn in which ... */
     uint32_t calls_left;         /* ... so many system calls may still follow each other */
+    struct wefti_nodes_cache messages; /* process/mailbox.c */
     uint32_t look_left;          /* polls until the clock and the descriptors are looked at; 0: there are none */
     uint32_t timers_helped;      /* whose overdue timers we have looked at last */
 
@@ -196,6 +198,12 @@ struct wefti_annex {
     int (*end)(struct wefti_annex *annex);
 };
 
+/* Something above the scheduler that belongs to a runtime. */
+struct wefti_extension {
+    void (*fini)(struct wefti_extension *extension); /* the runtime is destroyed */
+    void (*closing)(struct wefti_extension *extension); /* it is asked to stop */
+};
+
 /* State of the simulator, of the reactor; sim.c, reactor.h. */
 struct wefti_sim;
 struct wefti_reactor;
@@ -236,6 +244,7 @@ struct weft_runtime {
     _Atomic(struct wefti_annex *) annex; /* NULL, or set once */
     struct wefti_reactor *reactor;
     struct wefti_worker *control; /* of a central scheduler, behind the workers: a thread, a park, all timers */
+    _Atomic(struct wefti_extension *) processes; /* process/table.c */
     _Atomic(const char *) reasons[WEFTI_REASONS]; /* what tasks wait for; [0] is unused */
     struct wefti_worker *worker; /* array */
     _Atomic uint64_t *seen; /* polls of each worker at the last look of the watch */
@@ -343,6 +352,8 @@ void wefti_wake(wefti_waker waker);
 /* Wake a task without having a reference to it: it was alive when the caller, a worker of its runtime, learned of it.  Should it be
  * gone, its slot is still a slot of this runtime: nobody is woken, or another task for no reason, which every task allows. */
 void wefti_wake_loosely(struct weft_task *task);
+/* The same, but not if it is idle with that sub-state. */
+void wefti_wake_unless(struct weft_task *task, uint16_t sub);
 static inline wefti_waker wefti_waker_task(struct weft_task *task) { return (wefti_waker)(void *)task; }
 static inline wefti_waker wefti_waker_thread(struct wefti_park *park) { return (wefti_waker)(void *)park | 1; }
 /* Drop one reference and free at the last. */

@@ -106,6 +106,9 @@ static int stop(struct weft_runtime *rt, int64_t until) {
     wefti_inject_close(&rt->inject);
     if (load_relaxed(&rt->phase) == WEFTI_OPEN)
         store_relaxed(&rt->phase, WEFTI_CLOSING); /* S1; wait_quiet's fence orders it */
+    struct wefti_extension *processes = load_acquire(&rt->processes); /* pairs with who made it */
+    if (processes)
+        processes->closing(processes);
     int result = 0;
     if (!wait_quiet(rt, until)) {
         result = -ECANCELED;

@@ -124,6 +124,20 @@ static inline bool wefti_word_wake(wefti_word *word) {
     }
 }
 
+/* A wake that a task which is idle with that sub-state sleeps through. */
+static inline bool wefti_word_wake_unless(wefti_word *word, uint16_t sub) {
+    uint64_t found = load_relaxed(word); /* only compared */
+    for (;;) {
+        enum wefti_life life = wefti_word_life(found);
+        if (life == WEFTI_COMPLETE || life == WEFTI_FREE || (life == WEFTI_IDLE && (uint16_t)(found >> 48) == sub))
+            return false;
+        bool idle = life == WEFTI_IDLE;
+        uint64_t next = idle ? wefti_word_with(found, WEFTI_SCHEDULED) : found | WEFTI_NOTIFIED;
+        if (cas_acq_rel(word, &found, next)) /* as wake */
+            return idle;
+    }
+}
+
 /* Why it was cancelled: 1 to 7 (weft_reason); 0: it was not. */
 static inline unsigned wefti_word_why(uint64_t word) { return (unsigned)((word & WEFTI_WHY_MASK) >> WEFTI_WHY_SHIFT); }
 
