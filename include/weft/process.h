@@ -18,8 +18,8 @@
  * Identity.  A weft_pid names a process of one runtime.  It is never used again while anybody could still hold it; sending to one
  * that has ended is an error and harms nobody.
  *
- * Order.  Messages from one sender arrive in the order they were sent.  System events (exit, down, cancel, timer) have a lane of their
- * own that is never full, and are read first.
+ * Order.  Messages from one sender arrive in the order they were sent.  System events (exit, down, cancel, completed commands) have a lane
+ * of their own that is never full, and are read first.
  */
 #ifndef WEFT_PROCESS_H
 #define WEFT_PROCESS_H
@@ -38,8 +38,8 @@ typedef enum weft_message_type {
     WEFT_MESSAGE_YIELD = 2, /* a command has completed: tag is that of the yield */
     WEFT_MESSAGE_EXIT = 3,  /* a linked process has ended, and this one traps exits: error is its reason */
     WEFT_MESSAGE_DOWN = 4,  /* a monitored process has ended: tag is what weft_monitor gave, error its reason */
-    WEFT_MESSAGE_CANCEL = 5, /* the process is asked to end; soon it will be ended */
-    WEFT_MESSAGE_TIMER = 6,  /* weft_send_after */
+    WEFT_MESSAGE_CANCEL =
+        5, /* the process is asked to end; of a runtime that stops (error -ESHUTDOWN), soon it will be ended */
 } weft_message_type;
 
 /* A message, or an event of a step.  `data` is valid until the next weft_receive of the process, or until its step returns. */
@@ -55,8 +55,9 @@ typedef struct weft_message {
 /* -- Sending ---------------------------------------------------------------------------------------- */
 
 /* Copy a message into a mailbox.  rt NULL: the caller's runtime.  From anywhere.
- * Returns 0; -ESRCH (no such process, or it has ended); -ENOBUFS (its mailbox is full, and its policy is to refuse); -ENOMEM;
- * -EINVAL (no runtime).  With the policy `block` it waits in a fiber or thread: then also -ECANCELED. */
+ * Returns 0; -ESRCH (no such process, or it has ended); -ENOBUFS (its mailbox is full, and its policy is to refuse); -EMSGSIZE (larger
+ * than 4 GiB, or than its mailbox); -ENOMEM; -EINVAL (no runtime).  With the policy `block` it waits in a fiber or thread: then also
+ * -ECANCELED.  (In a step of a class it does not wait: -ENOBUFS.) */
 WEFT_API int weft_send(weft_runtime *rt, weft_pid to, uint64_t tag, const void *data, size_t size);
 
 /* The same, but never waits: -ENOBUFS also when the policy is to block. */
@@ -67,9 +68,15 @@ WEFT_API int weft_try_send(weft_runtime *rt, weft_pid to, uint64_t tag, const vo
 WEFT_API int weft_send_ref(weft_runtime *rt, weft_pid to, uint64_t tag, void *data, size_t size,
                            void (*release)(void *data));
 
+/* Tags of questions and monitors have this bit. */
+#define WEFT_TAG_RESERVED (UINT64_C(1) << 63)
+
 /* Send, and wait for a reply: a message with the same tag, which weft_reply sends.  In a process that is a fiber.  Other messages wait.
- * Returns 0 and fills `reply`; -ETIMEDOUT; -ECANCELED; -ESRCH (also: it ended before it replied); -EINVAL (not in such a process). */
+ * A reply that comes too late is thrown away.
+ * Returns 0 and fills `reply`; -ETIMEDOUT; -ECANCELED; -ESRCH (also: it ended before it replied); -EINVAL (not in such a process); and as
+ * weft_send. */
 WEFT_API int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, weft_deadline until);
+/* Send to the sender of a message, with its tag.  In a task of the runtime.  As weft_send; -EINVAL: no process has sent it. */
 WEFT_API int weft_reply(const weft_message *to, const void *data, size_t size);
 
 /* -- A process that is a fiber ------------------------------------------------------------------------ */
@@ -86,7 +93,7 @@ WEFT_API int weft_receive(weft_message *message, weft_filter_fn filter, void *ar
 typedef enum weft_step_status {
     WEFT_STEP_CONTINUE = 0, /* call me again soon, with what has come */
     WEFT_STEP_IDLE = 1, /* when a message comes */
-    WEFT_STEP_YIELD = 2, /* when a command that I have yielded has completed */
+    WEFT_STEP_YIELD = 2, /* when a command that I have yielded has completed; if there is none, as CONTINUE */
     WEFT_STEP_DONE = 3, /* I have ended; `status` is the result */
     WEFT_STEP_UPGRADE = 4, /* go on as another class: `upgrade` */
 } weft_step_status;
@@ -97,24 +104,30 @@ typedef struct weft_process_class weft_process_class;
 typedef struct weft_step {
     weft_step_status status;
     int result; /* with DONE: 0 or a negative error */
-    const weft_process_class *upgrade; /* with UPGRADE: same state size or less, same pid, same mailbox */
+    /* With UPGRADE: same state, same pid, same mailbox.  Its state_size is no larger (else the process ends with -EINVAL); its init is not
+     * called, and at the end its close is. */
+    const weft_process_class *upgrade;
     struct wefti_step *internal;
 } weft_step;
 
 /* In a step: ask for a command; its completion comes as a WEFT_MESSAGE_YIELD with that tag.  `data` is copied.
- * Returns 0; -ENOMEM. */
+ * Returns 0; -ENOMEM; -EMSGSIZE. */
 WEFT_API int weft_yield_command(weft_step *step, unsigned command, uint64_t tag, const void *data, size_t size);
 
+#define WEFT_PROCESS_STATE_MAX 432
+
+/* The whole struct must stay as it is while a process of this class lives. */
 struct weft_process_class {
     size_t size; /* sizeof(weft_process_class) */
     const char *name;
     const char *const *methods; /* entry points, ended by NULL; NULL: any */
-    size_t state_size; /* at most WEFT_STATE_MAX; larger state goes behind a pointer */
-    /* Once, before the first step.  A negative error refuses the process: nothing has been started. */
+    size_t state_size; /* at most WEFT_PROCESS_STATE_MAX, zeroed; larger state goes behind a pointer */
+    /* Once, before the first step, in the call of weft_process_spawn.  A negative error refuses the process: nothing has been started, and
+     * close is not called.  May be NULL, as close. */
     int (*init)(void *state, weft_pid self, const char *method, const void *input, size_t size);
     /* Again and again, with what came since.  Returns 0, or a negative error that ends the process. */
     int (*step)(void *state, const weft_message *events, size_t count, weft_step *out);
-    /* Once, after the last step. */
+    /* Once, after the last step; also if there was none. */
     void (*close)(void *state);
 };
 
@@ -151,7 +164,7 @@ typedef struct weft_process_spec {
 
 /* Start a process.  `handle` may be NULL; with it the process can be joined as a task.
  * Returns 0; -EINVAL (no or two functions, a method that the class does not have); what init returned; -EEXIST (the name is
- * taken); -ENOMEM, -EAGAIN, -ESHUTDOWN, -E2BIG as weft_spawn. */
+ * taken); -ENOMEM, -EAGAIN, -ESHUTDOWN, -E2BIG, -EPERM, -ECANCELED as weft_spawn and weft_fiber_spawn. */
 WEFT_API WEFT_MUST_USE int weft_process_spawn(weft_runtime *rt, const weft_process_spec *spec, weft_pid *pid,
                                               weft_task **handle);
 WEFT_API WEFT_MUST_USE int weft_process_go(weft_runtime *rt, weft_fiber_fn fn, void *arg, weft_pid *pid);
@@ -180,9 +193,10 @@ WEFT_API int weft_link(weft_pid pid);
 WEFT_API int weft_unlink(weft_pid pid);
 WEFT_API int weft_trap_exit(bool trap);
 
-/* Be told when a process ends: a WEFT_MESSAGE_DOWN with the number that is given here.  If it has ended already, at once.
+/* Be told when a process ends: a WEFT_MESSAGE_DOWN with the number that is given here.  If it has ended already, at once, with -ESRCH.
  * Returns 0; -EINVAL (not in a process); -ENOMEM. */
 WEFT_API int weft_monitor(weft_pid pid, uint64_t *monitor);
+/* Returns 0: the message will not come; -ESRCH: it has come, or is on its way; -EINVAL. */
 WEFT_API int weft_demonitor(uint64_t monitor);
 
 /* -- Names and groups --------------------------------------------------------------------------------- */
@@ -193,7 +207,8 @@ WEFT_API int weft_register(weft_runtime *rt, const char *name, weft_pid pid);
 WEFT_API int weft_unregister(weft_runtime *rt, const char *name);
 WEFT_API weft_pid weft_whereis(weft_runtime *rt, const char *name);
 
-/* Groups of processes by name; ended ones leave by themselves.  weft_publish sends to all, and returns to how many. */
+/* Groups of processes by name; ended ones leave by themselves.  weft_publish sends to all without waiting, and
+ * returns to how many.  The others as the names: -EEXIST: it is a member; -ESRCH: no such process, or no member; -EINVAL; -ENOMEM. */
 WEFT_API int weft_group_join(weft_runtime *rt, const char *group, weft_pid pid);
 WEFT_API int weft_group_leave(weft_runtime *rt, const char *group, weft_pid pid);
 WEFT_API int weft_publish(weft_runtime *rt, const char *group, uint64_t tag, const void *data, size_t size);

@@ -21,17 +21,14 @@ struct wefti_handlers {
 
 int weft_yield_command(weft_step *step, unsigned command, uint64_t tag, const void *data, size_t size) {
     struct wefti_commands *commands = (struct wefti_commands *)(void *)step->internal;
+    if (size > UINT32_MAX)
+        return -EMSGSIZE;
     struct wefti_message *message = wefti_message_new(commands->table, WEFT_MESSAGE_YIELD, tag, data, size);
     if (!message)
         return -ENOMEM;
     message->error = (int)command;
     wefti_chain_append(&commands->asked, &message->link);
     return 0;
-}
-
-void wefti_commands_forget(struct wefti_commands *commands) {
-    for (struct wefti_link *item; (item = wefti_chain_take(&commands->asked));)
-        wefti_message_free(commands->table, (struct wefti_message *)(void *)item);
 }
 
 static const struct handler *find(struct wefti_processes *table, unsigned command) {
@@ -49,7 +46,7 @@ static const struct handler *find(struct wefti_processes *table, unsigned comman
 void wefti_commands_dispatch(struct wefti_commands *commands, weft_pid pid) {
     struct wefti_processes *table = commands->table;
     for (struct wefti_link *item; (item = wefti_chain_take(&commands->asked));) {
-        struct wefti_message *message = (struct wefti_message *)(void *)item;
+        struct wefti_message *message = wefti_message_of(item);
         weft_message shown;
         wefti_message_show(message, &shown);
         const struct handler *handler = find(table, (unsigned)message->error);
@@ -70,11 +67,13 @@ int weft_command_complete(weft_runtime *rt, weft_pid pid, uint64_t tag, int erro
 }
 
 int weft_command_register(weft_runtime *rt, unsigned command, weft_command_fn fn, void *arg) {
+    if (!fn || (!rt && !wefti_worker_self()))
+        return -EINVAL;
     struct wefti_processes *table = wefti_processes_of(rt, true);
-    if (!fn || !table)
-        return fn ? -ENOMEM : -EINVAL;
+    if (!table)
+        return -ENOMEM;
     wefti_lock_take(&table->lock);
-    int error = load_own(&table->made) ? -EBUSY : 0; /* frozen: handlers are read without a lock */
+    int error = table->made ? -EBUSY : 0; /* frozen: handlers are read without a lock */
     struct wefti_handlers *handlers = load_own(&table->handlers);
     if (!error && !handlers) {
         handlers = wefti_alloc(sizeof *handlers);

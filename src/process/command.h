@@ -12,6 +12,5 @@ struct wefti_commands {
 
 /* Hand each to its handler; the completion comes to `pid` by the system's lane. */
 void wefti_commands_dispatch(struct wefti_commands *commands, weft_pid pid);
-void wefti_commands_forget(struct wefti_commands *commands);
 
 #endif

@@ -1,99 +1,164 @@
 /* link.c - links and monitors: who is told when a process ends.
- * Both sides of a link have a record, each under its own process's lock; never two locks at once, so that ends may cross: an
- * end that meets a record of a process that has gone tells nobody. */
+ *
+ * What.   A record lies in the list of the process whose end it tells of, under that process's lock, and becomes the message.  A link
+ *         is two records, one on each side; never two locks at once.
+ * Race.   link:   L1 my own record                 end:  E1 alive = false, the list taken, under the lock
+ *                 L2 the other's, or it has ended:       E2 for each record, under the other's lock: has it a record
+ *                    take mine back                         of me?  It goes; then tell
+ *         unlink: U1 my own goes, U2 the other's
+ * Claim.  An end is told to a linked process once, or not at all if that has unlinked before; never after it has unlinked.
+ * Why.    L2 before E1: E2 finds L1.  L2 after E1: it fails, and nothing is told but by the caller.  After U1, E2 finds nothing.
+ */
 #include "process/process.h"
 
-/* Under the lock of `process`.  False: no memory. */
-static bool add(struct wefti_process *process, weft_pid pid, uint64_t monitor) {
-    for (struct wefti_link_record *record = process->links; record; record = record->next)
-        if (record->pid == pid && record->monitor == monitor)
-            return true;
-    struct wefti_link_record *record = wefti_alloc(sizeof *record);
-    if (!record)
-        return false;
-    *record = (struct wefti_link_record){process->links, pid, monitor};
+static struct wefti_message *next_of(struct wefti_message *record) { return wefti_message_of(record->link.next); }
+
+/* What lies in the list of `pid`, and tells `to`. */
+static struct wefti_message *new_record(struct wefti_processes *table, weft_pid pid, weft_pid to, uint64_t monitor) {
+    struct wefti_message *record =
+        wefti_message_new(table, monitor ? WEFT_MESSAGE_DOWN : WEFT_MESSAGE_EXIT, monitor, NULL, 0);
+    if (record) {
+        record->from = pid;
+        record->record.to = to;
+    }
+    return record;
+}
+
+/* -- Under the process's lock -------------------------------------------------------------------------------- */
+
+static void put(struct wefti_process *process, struct wefti_message *record) {
+    record->record.prev = NULL;
+    record->link.next = process->links ? &process->links->link : NULL;
+    if (process->links)
+        process->links->record.prev = record;
     process->links = record;
+}
+
+static void take(struct wefti_process *process, struct wefti_message *record) {
+    struct wefti_message *next = next_of(record), *prev = record->record.prev;
+    if (next)
+        next->record.prev = prev;
+    if (prev)
+        prev->link.next = record->link.next;
+    else
+        process->links = next;
+}
+
+static struct wefti_message *find(struct wefti_process *process, weft_pid to, uint64_t monitor) {
+    struct wefti_message *record = process->links;
+    while (record && (record->record.to != to || record->tag != monitor))
+        record = next_of(record);
+    return record;
+}
+
+/* -- Records --------------------------------------------------------------------------------------------------- */
+
+/* Take the record of `to` out of the list of `pid`.  NULL: there is none. */
+static struct wefti_message *take_out(struct wefti_processes *table, weft_pid pid, weft_pid to, uint64_t monitor,
+                                      bool *trap) {
+    struct wefti_process *process = wefti_process_lock(table, pid);
+    if (!process)
+        return NULL;
+    struct wefti_message *record = find(process, to, monitor);
+    if (record)
+        take(process, record);
+    *trap = process->trap_exit;
+    wefti_lock_give(&process->lock);
+    return record;
+}
+
+static bool drop(struct wefti_processes *table, weft_pid pid, weft_pid to, uint64_t monitor) {
+    bool trap;
+    struct wefti_message *record = take_out(table, pid, to, monitor, &trap);
+    if (record)
+        wefti_message_free(table, record);
+    return record != NULL;
+}
+
+int wefti_monitor_add(struct wefti_processes *table, weft_pid pid, weft_pid to, uint64_t monitor,
+                      struct wefti_message **out) {
+    struct wefti_message *record = new_record(table, pid, to, monitor);
+    if (!record)
+        return -ENOMEM;
+    struct wefti_process *process = wefti_process_lock(table, pid);
+    bool put_in = process && (monitor || !find(process, to, 0)); /* linked twice is linked */
+    if (put_in)
+        put(process, record);
+    if (process)
+        wefti_lock_give(&process->lock);
+    if (!put_in)
+        wefti_message_free(table, record);
+    else if (out)
+        *out = record;
+    return process ? 0 : -ESRCH;
+}
+
+bool wefti_monitor_remove(struct wefti_processes *table, weft_pid pid, struct wefti_message *record) {
+    struct wefti_process *process = wefti_process_lock(table, pid);
+    if (!process)
+        return false;
+    take(process, record);
+    wefti_lock_give(&process->lock);
+    wefti_message_free(table, record);
     return true;
 }
 
-static void drop(struct wefti_process *process, weft_pid pid, uint64_t monitor) {
-    for (struct wefti_link_record **at = &process->links; *at; at = &(*at)->next)
-        if ((!pid || (*at)->pid == pid) && (*at)->monitor == monitor) {
-            struct wefti_link_record *record = *at;
-            *at = record->next;
-            wefti_free(record, sizeof *record);
-            return;
-        }
+/* -- Ending ---------------------------------------------------------------------------------------------------- */
+
+/* The record is the message. */
+static void tell(struct wefti_processes *table, struct wefti_message *record, int reason) {
+    weft_pid to = record->record.to;
+    struct wefti_process *process = wefti_process_find(table, to);
+    record->error = reason;
+    if (!process || !wefti_mailbox_push_system(process, wefti_pid_generation(to), record))
+        wefti_message_free(table, record);
 }
 
-/* A linked process has ended with `reason`: pass it on, or tell. */
-static void linked_ended(struct wefti_processes *table, weft_pid to, weft_pid pid, int reason) {
-    struct wefti_process *process = wefti_process_lock(table, to);
-    if (!process)
+/* E2. */
+static void tell_linked(struct wefti_processes *table, struct wefti_message *record, int reason) {
+    bool trap = false;
+    weft_pid to = record->record.to;
+    struct wefti_message *others = take_out(table, to, record->from, 0, &trap);
+    if (others)
+        wefti_message_free(table, others);
+    if (others && trap) {
+        tell(table, record, reason);
         return;
-    bool trap = process->trap_exit;
-    drop(process, pid, 0);
-    wefti_lock_give(&process->lock);
-    if (trap)
-        wefti_mailbox_tell(table, to, WEFT_MESSAGE_EXIT, 0, pid, reason, NULL, 0);
-    else if (reason)
+    }
+    wefti_message_free(table, record);
+    if (others && reason)
         weft_process_exit(table->rt, to, reason);
 }
 
-void wefti_links_end(struct wefti_process *process, struct wefti_link_record *links, weft_pid pid, int reason) {
-    struct wefti_processes *table = process->table;
-    for (struct wefti_link_record *next; links; links = next) {
-        next = links->next;
-        if (links->monitor)
-            wefti_mailbox_tell(table, links->pid, WEFT_MESSAGE_DOWN, links->monitor, pid, reason, NULL, 0);
+void wefti_links_end(struct wefti_processes *table, struct wefti_message *links, int reason) {
+    for (struct wefti_message *next; links; links = next) {
+        next = next_of(links);
+        if (links->tag)
+            tell(table, links, reason);
         else
-            linked_ended(table, links->pid, pid, reason);
-        wefti_free(links, sizeof *links);
+            tell_linked(table, links, reason);
     }
 }
 
-void wefti_links_forget(struct wefti_processes *table, struct wefti_link_record *links, weft_pid pid) {
-    for (struct wefti_link_record *next; links; links = next) {
-        next = links->next;
-        struct wefti_process *other = links->monitor ? NULL : wefti_process_lock(table, links->pid);
-        if (other) {
-            drop(other, pid, 0);
-            wefti_lock_give(&other->lock);
-        }
-        wefti_free(links, sizeof *links);
+void wefti_links_forget(struct wefti_processes *table, struct wefti_message *links) {
+    for (struct wefti_message *next; links; links = next) {
+        next = next_of(links);
+        if (!links->tag)
+            drop(table, links->record.to, links->from, 0);
+        wefti_message_free(table, links);
     }
 }
 
-static int link_one(struct wefti_processes *table, weft_pid from, weft_pid to, uint64_t monitor) {
-    struct wefti_process *process = wefti_process_lock(table, from);
-    if (!process)
-        return -ESRCH;
-    bool done = add(process, to, monitor);
-    wefti_lock_give(&process->lock);
-    return done ? 0 : -ENOMEM;
-}
+/* -- Links ------------------------------------------------------------------------------------------------------ */
 
-static void unlink_one(struct wefti_processes *table, weft_pid from, weft_pid to, uint64_t monitor) {
-    struct wefti_process *process = wefti_process_lock(table, from);
-    if (!process)
-        return;
-    drop(process, to, monitor);
-    wefti_lock_give(&process->lock);
-}
-
-/* The other's record first: should it end in between, it tells us, and finds that we know nothing of it yet, or do. */
-int wefti_link_both(struct wefti_processes *table, weft_pid a, weft_pid b) {
-    int error = link_one(table, b, a, 0);
+int wefti_link_both(struct wefti_processes *table, weft_pid self, weft_pid other) {
+    int error = wefti_monitor_add(table, self, other, 0, NULL); /* L1 */
     if (error)
         return error;
-    error = link_one(table, a, b, 0);
+    error = wefti_monitor_add(table, other, self, 0, NULL); /* L2 */
     if (error)
-        unlink_one(table, b, a, 0);
+        drop(table, self, other, 0);
     return error;
-}
-
-int wefti_monitor_by(struct wefti_processes *table, weft_pid by, weft_pid pid, uint64_t monitor) {
-    return link_one(table, pid, by, monitor);
 }
 
 int weft_link(weft_pid pid) {
@@ -114,8 +179,8 @@ int weft_unlink(weft_pid pid) {
     if (!self)
         return -EINVAL;
     weft_pid me = wefti_process_pid(self);
-    unlink_one(self->table, pid, me, 0);
-    unlink_one(self->table, me, pid, 0);
+    drop(self->table, me, pid, 0); /* U1 */
+    drop(self->table, pid, me, 0); /* U2 */
     return 0;
 }
 
@@ -129,9 +194,11 @@ int weft_trap_exit(bool trap) {
     return 0;
 }
 
-/* The number of a monitor also says whom it is about, for weft_demonitor: the slot's index in the lower half. */
-uint64_t wefti_monitor_number(struct wefti_processes *table, uint32_t index) {
-    return add_relaxed(&table->next_monitor, 1) << 32 | index; /* a number */
+/* -- Monitors ---------------------------------------------------------------------------------------------------- */
+
+/* Unique in its process, and among the tags of its messages: the highest bit.  It says whom it is about, for weft_demonitor. */
+uint64_t wefti_monitor_number(struct wefti_process *self, weft_pid pid) {
+    return WEFT_TAG_RESERVED | ++self->monitors << WEFTI_PROCESS_INDEX_BITS | wefti_pid_index(pid);
 }
 
 int weft_monitor(weft_pid pid, uint64_t *monitor) {
@@ -139,21 +206,29 @@ int weft_monitor(weft_pid pid, uint64_t *monitor) {
     if (!self || !monitor)
         return -EINVAL;
     weft_pid me = wefti_process_pid(self);
-    *monitor = wefti_monitor_number(self->table, (uint32_t)pid);
-    int error = wefti_monitor_by(self->table, me, pid, *monitor);
-    return error == -ESRCH ? wefti_mailbox_tell(self->table, me, WEFT_MESSAGE_DOWN, *monitor, pid, -ESRCH, NULL, 0)
-                           : error;
+    uint64_t number = wefti_monitor_number(self, pid);
+    int error = wefti_monitor_add(self->table, pid, me, number, NULL);
+    if (error == -ESRCH)
+        error = wefti_mailbox_tell(self->table, me, WEFT_MESSAGE_DOWN, number, pid, -ESRCH, NULL, 0);
+    if (!error)
+        *monitor = number;
+    return error;
 }
 
 int weft_demonitor(uint64_t monitor) {
     struct wefti_process *self = wefti_process_self();
-    if (!self)
+    if (!self || !(monitor & WEFT_TAG_RESERVED))
         return -EINVAL;
-    struct wefti_process *process = wefti_process_at(self->table, (uint32_t)monitor);
-    if (process) {
-        wefti_lock_take(&process->lock);
-        drop(process, WEFT_PID_NONE, monitor);
-        wefti_lock_give(&process->lock);
-    }
-    return 0;
+    weft_pid me = wefti_process_pid(self);
+    struct wefti_process *process = wefti_process_at(self->table, wefti_pid_index(monitor));
+    if (!process)
+        return -ESRCH;
+    wefti_lock_take(&process->lock);
+    struct wefti_message *record = find(process, me, monitor);
+    if (record)
+        take(process, record);
+    wefti_lock_give(&process->lock);
+    if (record)
+        wefti_message_free(self->table, record);
+    return record ? 0 : -ESRCH;
 }

@@ -5,6 +5,7 @@
 
 #define NAME_MAX_SIZE 64u
 #define BUCKETS 256u
+#define PUBLISH_FEW 64u /* members of a group that need no memory */
 
 struct wefti_name {
     struct wefti_name *next; /* in its bucket */
@@ -42,6 +43,7 @@ static int lock_names(struct weft_runtime *rt, const char *name, struct wefti_pr
 
 static int add(struct weft_runtime *rt, const char *name, weft_pid pid, bool group) {
     struct wefti_processes *table;
+    struct wefti_name *entry = NULL;
     int error = lock_names(rt, name, &table);
     if (error)
         return error;
@@ -51,9 +53,8 @@ static int add(struct weft_runtime *rt, const char *name, weft_pid pid, bool gro
             error = -EEXIST;
     /* Under both locks: a process that is alive here finds the name when it ends. */
     struct wefti_process *process = error ? NULL : wefti_process_lock(table, pid);
-    struct wefti_name *entry = process ? wefti_alloc(sizeof *entry) : NULL;
     if (!error)
-        error = !process ? -ESRCH : !entry ? -ENOMEM : 0;
+        error = !process ? -ESRCH : !(entry = wefti_alloc(sizeof *entry)) ? -ENOMEM : 0;
     if (!error) {
         entry->next = *bucket;
         entry->pid = pid;
@@ -132,13 +133,31 @@ weft_pid weft_whereis(weft_runtime *rt, const char *name) {
 }
 
 int weft_publish(weft_runtime *rt, const char *group, uint64_t tag, const void *data, size_t size) {
+    weft_pid few[PUBLISH_FEW], *pids = few;
+    size_t room = PUBLISH_FEW, count;
     struct wefti_processes *table;
-    int sent = 0, error = lock_names(rt, group, &table);
-    if (error)
-        return error;
-    for (struct wefti_name *entry = table->names->bucket[hash(group)]; entry; entry = entry->next)
-        if (entry->group && !strcmp(entry->text, group))
-            sent += weft_try_send(table->rt, entry->pid, tag, data, size) == 0;
-    wefti_lock_give(&table->names_lock);
+    /* Nothing is sent under the lock: first the pids, into more room if there are many. */
+    for (;;) {
+        int error = lock_names(rt, group, &table);
+        if (error)
+            return error; /* at the first time only */
+        count = 0;
+        for (struct wefti_name *entry = table->names->bucket[hash(group)]; entry; entry = entry->next)
+            if (entry->group && !strcmp(entry->text, group) && count++ < room)
+                pids[count - 1] = entry->pid;
+        wefti_lock_give(&table->names_lock);
+        if (count <= room)
+            break;
+        if (pids != few)
+            wefti_free(pids, room * sizeof *pids);
+        room = count + count / 2;
+        if (!(pids = wefti_alloc(room * sizeof *pids)))
+            return -ENOMEM;
+    }
+    int sent = 0;
+    for (size_t i = 0; i < count; i++)
+        sent += weft_try_send(table->rt, pids[i], tag, data, size) == 0;
+    if (pids != few)
+        wefti_free(pids, room * sizeof *pids);
     return sent;
 }

@@ -1,52 +1,84 @@
-/* receive.c - a process that is a fiber takes its messages: in order, or those it wants. */
+/* receive.c - a process that is a fiber takes its messages: in order, or those it wants; asking and replying. */
 #include "process/process.h"
+#include "task/account.h"
 
 static bool something_came(void *process) { return !wefti_mailbox_is_empty(process); }
 
-/* Take the first that the filter wants out of `pending`, beginning behind `after` (NULL: at the first).  NULL: none; then *after is
- * the last one looked at. */
-static struct wefti_message *pick(struct wefti_process *self, struct wefti_link **after, weft_filter_fn filter,
-                                  void *arg) {
-    struct wefti_chain *pending = &self->pending;
-    if (!pending->count)
+/* How far a receive has looked: all up to `after` has been refused.  New messages come behind it. */
+struct look {
+    struct wefti_chain *chain;
+    struct wefti_link *after; /* NULL: nothing yet */
+};
+
+static struct wefti_message *unlink_next(struct look *look) {
+    struct wefti_chain *chain = look->chain;
+    struct wefti_link **at = look->after ? &look->after->next : &chain->first, *item = *at;
+    *at = item->next;
+    if (chain->last == item)
+        chain->last = look->after;
+    chain->count--;
+    return wefti_message_of(item);
+}
+
+static struct wefti_link *next_item(const struct look *look) {
+    if (!look->chain->count)
         return NULL;
-    struct wefti_link *before = *after, *item = before ? before->next : pending->first;
-    for (; item; before = item, item = item->next) {
-        struct wefti_message *message = (struct wefti_message *)(void *)item;
+    return !look->after ? look->chain->first : look->after == look->chain->last ? NULL : look->after->next;
+}
+
+/* A reply that nobody waits for any more. */
+static bool is_late(const struct wefti_process *self, const struct wefti_message *message) {
+    return message->is_reply && (message->tag & WEFT_TAG_RESERVED) && message->tag != self->asking;
+}
+
+static void use(struct wefti_process *self, const struct wefti_message *message) {
+    if (message->type == WEFT_MESSAGE)
+        wefti_mailbox_used(self, 1, message->size);
+}
+
+/* Take the next one that the filter wants out of a chain, or NULL. */
+static struct wefti_message *pick(struct wefti_process *self, struct look *look, weft_filter_fn filter, void *arg) {
+    for (struct wefti_link *item; (item = next_item(look));) {
+        struct wefti_message *message = wefti_message_of(item);
+        if (WEFTI_UNLIKELY(is_late(self, message))) {
+            unlink_next(look);
+            use(self, message);
+            wefti_message_free(self->table, message);
+            continue;
+        }
         if (filter) {
             weft_message shown;
             wefti_message_show(message, &shown);
-            if (!filter(&shown, arg))
+            if (!filter(&shown, arg)) {
+                look->after = item;
                 continue;
+            }
         }
-        if (before)
-            before->next = item->next;
-        else
-            pending->first = item->next;
-        if (pending->last == item)
-            pending->last = before;
-        pending->count--;
-        return message;
+        return unlink_next(look);
     }
-    *after = before;
     return NULL;
 }
 
 static int receive(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg, int64_t until) {
     if (self->current) {
-        wefti_message_free(self->table, self->current);
-        self->current = NULL;
+        struct wefti_message *old = self->current;
+        self->current = NULL; /* first: its release function may be the user's */
+        wefti_message_free(self->table, old);
     }
-    struct wefti_link *after = NULL;
+    struct look urgent = {&self->urgent, NULL}, pending = {&self->pending, NULL};
     for (;;) {
         if (!wefti_mailbox_is_empty(self)) {
+            uint32_t count = self->pending.count;
             wefti_mailbox_take(self);
-            after = NULL; /* the system's came in front */
+            if (self->pending.count < count || self->bounded) /* the oldest may have been dropped */
+                pending.after = NULL;
         }
-        struct wefti_message *found = pick(self, &after, filter, arg);
+        struct wefti_message *found = pick(self, &urgent, filter, arg);
+        if (!found)
+            found = pick(self, &pending, filter, arg);
         if (found) {
+            use(self, found);
             self->current = found;
-            wefti_mailbox_used(self, found);
             wefti_message_show(found, message);
             return 0;
         }
@@ -58,39 +90,77 @@ static int receive(struct wefti_process *self, weft_message *message, weft_filte
 
 int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_deadline until) {
     struct wefti_process *self = wefti_process_self();
-    return self && self->is_fiber && message ? receive(self, message, filter, arg, until) : -EINVAL;
+    if (!self || !self->is_fiber || !message)
+        return -EINVAL;
+    int error = wefti_charge_channel_call();
+    return error ? error : receive(self, message, filter, arg, until);
 }
 
 /* -- Asking -------------------------------------------------------------------------------------------------- */
 
-struct answer {
-    uint64_t tag;
-    weft_pid from;
-};
-
+/* The number of a monitor is unique: it is the question's tag, and if the other ends first, that is the answer. */
 static bool is_answer(const weft_message *message, void *arg) {
-    const struct answer *answer = arg;
-    return message->tag == answer->tag && message->from == answer->from &&
-           (message->type == WEFT_MESSAGE || message->type == WEFT_MESSAGE_DOWN);
+    const struct wefti_process *self = arg;
+    return message->tag == self->asking;
+}
+
+/* The other has ended, and its end is on its way to us: nobody wants to know. */
+static void forget_end(struct wefti_process *self) {
+    struct look urgent = {&self->urgent, NULL};
+    for (;;) {
+        wefti_mailbox_take(self);
+        struct wefti_message *found = pick(self, &urgent, is_answer, self);
+        if (found) {
+            wefti_message_free(self->table, found);
+            return;
+        }
+        wefti_fiber_wait_always(wefti_fiber_self(), something_came, self, "the end of a process");
+    }
 }
 
 int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, weft_deadline until) {
     struct wefti_process *self = wefti_process_self();
     if (!self || !self->is_fiber || !reply)
         return -EINVAL;
-    /* The number of a monitor is unique: it is the question's tag, and if the other ends first, the answer. */
-    struct answer answer = {0, to};
-    int error = weft_monitor(to, &answer.tag);
+    int error = size > UINT32_MAX ? -EMSGSIZE : wefti_charge_channel_call();
+    if (error)
+        return error;
+    struct wefti_processes *table = self->table;
+    struct wefti_message *record, *message;
+    uint64_t number = wefti_monitor_number(self, to);
+    if (!(message = wefti_message_new(table, WEFT_MESSAGE, number, data, size)))
+        return -ENOMEM;
+    error = wefti_monitor_add(table, to, wefti_process_pid(self), number, &record);
     if (!error) {
-        error = weft_send(self->table->rt, to, answer.tag, data, size);
-        int waited =
-            receive(self, reply, is_answer, &answer, error ? WEFT_NOW : until); /* a DOWN may be there already */
-        weft_demonitor(answer.tag);
-        error = error ? error : waited;
+        error = wefti_mailbox_send(table, to, message, until);
+        bool sent = !error;
+        self->asking = number;
+        if (sent)
+            error = receive(self, reply, is_answer, self, until);
+        bool ended = sent && !error && reply->type == WEFT_MESSAGE_DOWN; /* then the record is the reply */
+        if (!ended && !wefti_monitor_remove(table, to, record))
+            forget_end(self);
+        self->asking = 0;
+        if (sent)
+            return ended ? -ESRCH : error;
     }
-    return !error && reply->type == WEFT_MESSAGE_DOWN ? -ESRCH : error;
+    wefti_message_free(table, message);
+    return error;
 }
 
 int weft_reply(const weft_message *to, const void *data, size_t size) {
-    return to && to->from ? weft_send(NULL, to->from, to->tag, data, size) : -EINVAL;
+    struct wefti_processes *table = wefti_processes_of(NULL, false);
+    if (!to || !to->from || !table)
+        return -EINVAL;
+    int error = size > UINT32_MAX ? -EMSGSIZE : wefti_charge_channel_call();
+    if (error)
+        return error;
+    struct wefti_message *message = wefti_message_new(table, WEFT_MESSAGE, to->tag, data, size);
+    if (!message)
+        return -ENOMEM;
+    message->is_reply = true;
+    error = wefti_mailbox_send(table, to->from, message, WEFT_NEVER);
+    if (error)
+        wefti_message_free(table, message);
+    return error;
 }

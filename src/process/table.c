@@ -2,9 +2,14 @@
 #include "process/process.h"
 
 #define PID_KIND UINT64_C(1) /* in the highest byte */
+#define PID_KIND_SHIFT 56
 
-static void fini(struct wefti_extension *extension) {
-    struct wefti_processes *table = (struct wefti_processes *)(void *)extension; /* its first field */
+static struct wefti_processes *table_of(struct wefti_annex *annex) {
+    return (struct wefti_processes *)(void *)annex; /* its first field */
+}
+
+static int end(struct wefti_annex *annex) {
+    struct wefti_processes *table = table_of(annex);
     for (uint32_t i = 0; i < WEFTI_PROCESS_CHUNKS; i++) {
         struct wefti_process *chunk = load_own(&table->chunk[i]);
         if (chunk)
@@ -14,16 +19,20 @@ static void fini(struct wefti_extension *extension) {
     wefti_handlers_fini(load_own(&table->handlers));
     wefti_nodes_fini(&table->nodes);
     wefti_free(table, sizeof *table);
+    return 0;
 }
 
-/* W35: everyone is asked to end. */
-static void closing(struct wefti_extension *extension) {
-    struct wefti_processes *table = (struct wefti_processes *)(void *)extension; /* its first field */
-    uint32_t made = load_acquire(&table->made); /* pairs with wefti_process_take */
+/* W35: everyone is asked to end, once.  Who appears while we walk finds the runtime's new phase: the locks order the two. */
+static void closing(struct wefti_annex *annex) {
+    struct wefti_processes *table = table_of(annex);
+    wefti_lock_take(&table->lock);
+    uint32_t made = table->made;
+    wefti_lock_give(&table->lock);
     for (uint32_t i = 0; i < made; i++) {
-        struct wefti_process *process = &load_relaxed(&table->chunk[i / WEFTI_PROCESS_CHUNK])[i % WEFTI_PROCESS_CHUNK];
+        struct wefti_process *process = wefti_process_at(table, i);
         wefti_lock_take(&process->lock);
-        weft_pid pid = process->alive ? wefti_process_pid(process) : WEFT_PID_NONE;
+        weft_pid pid = process->alive && !process->told ? wefti_process_pid(process) : WEFT_PID_NONE;
+        process->told = true;
         wefti_lock_give(&process->lock);
         if (pid)
             wefti_mailbox_tell(table, pid, WEFT_MESSAGE_CANCEL, 0, WEFT_PID_NONE, -ESHUTDOWN, NULL, 0);
@@ -32,29 +41,28 @@ static void closing(struct wefti_extension *extension) {
 
 static struct wefti_processes *make_table(struct weft_runtime *rt) {
     struct wefti_processes *table = wefti_alloc(sizeof *table);
-    struct wefti_extension *none = NULL;
     if (!table)
         return NULL;
-    table->extension = (struct wefti_extension){fini, closing};
+    table->annex = (struct wefti_annex){closing, NULL, NULL, end};
     table->rt = rt;
-    store_relaxed(&table->next_monitor, 1);
-    if (cas_acq_rel(&rt->processes, &none, &table->extension)) /* pairs with wefti_processes_of */
-        return table;
-    wefti_free(table, sizeof *table);
-    return (struct wefti_processes *)(void *)none;
+    table->blocked = wefti_reason(rt, "a command");
+    struct wefti_annex *there = wefti_annex_hang(rt, WEFTI_ANNEX_PROCESSES, &table->annex);
+    if (there != &table->annex)
+        wefti_free(table, sizeof *table);
+    return table_of(there);
 }
 
 struct wefti_processes *wefti_processes_of(struct weft_runtime *rt, bool make) {
     struct wefti_worker *w = wefti_worker_self();
     if (!rt && !(rt = w ? w->rt : NULL))
         return NULL;
-    struct wefti_extension *there = load_acquire(&rt->processes); /* pairs with make_table */
-    return there || !make ? (struct wefti_processes *)(void *)there : make_table(rt);
+    struct wefti_annex *there = wefti_annex(rt, WEFTI_ANNEX_PROCESSES);
+    return there || !make ? table_of(there) : make_table(rt);
 }
 
 weft_pid wefti_process_pid(const struct wefti_process *process) {
     uint64_t generation = load_relaxed((_Atomic uint32_t *)(uintptr_t)&process->generation); /* the lock, or our own */
-    return PID_KIND << 56 | (generation & 0xffffff) << 32 | process->index;
+    return PID_KIND << PID_KIND_SHIFT | generation << WEFTI_PROCESS_INDEX_BITS | process->index;
 }
 
 struct wefti_process *wefti_process_take(struct wefti_processes *table) {
@@ -62,21 +70,20 @@ struct wefti_process *wefti_process_take(struct wefti_processes *table) {
     struct wefti_process *process = table->free;
     if (process) {
         table->free = process->next_free;
-    } else {
-        uint32_t made = load_own(&table->made), at = made / WEFTI_PROCESS_CHUNK;
-        if (at < WEFTI_PROCESS_CHUNKS) {
-            struct wefti_process *chunk = load_own(&table->chunk[at]);
-            if (!chunk && (chunk = wefti_alloc(WEFTI_PROCESS_CHUNK * sizeof *chunk)))
-                store_release(&table->chunk[at], chunk); /* pairs with find */
-            if (chunk) {
-                process = &chunk[made % WEFTI_PROCESS_CHUNK];
-                process->index = made;
-                process->table = table;
-                store_relaxed(&process->generation, 1);
-                store_relaxed(&process->messages, UINT64_C(1) << 48); /* published with `made`, and with the pid */
-                store_relaxed(&process->system, UINT64_C(1) << 48);
-                store_release(&table->made, made + 1); /* pairs with closing */
+    } else if (table->made / WEFTI_PROCESS_CHUNK < WEFTI_PROCESS_CHUNKS) {
+        uint32_t made = table->made, at = made / WEFTI_PROCESS_CHUNK;
+        struct wefti_process *chunk = load_own(&table->chunk[at]);
+        if (!chunk && (chunk = wefti_alloc(WEFTI_PROCESS_CHUNK * sizeof *chunk))) {
+            for (uint32_t i = 0; i < WEFTI_PROCESS_CHUNK; i++) {
+                chunk[i].index = made + i;
+                chunk[i].table = table;
+                store_relaxed(&chunk[i].generation, 1); /* published with the chunk */
             }
+            store_release(&table->chunk[at], chunk); /* pairs with at */
+        }
+        if (chunk) {
+            process = &chunk[made % WEFTI_PROCESS_CHUNK];
+            table->made++;
         }
     }
     wefti_lock_give(&table->lock);
@@ -85,6 +92,8 @@ struct wefti_process *wefti_process_take(struct wefti_processes *table) {
 
 void wefti_process_give(struct wefti_process *process) {
     struct wefti_processes *table = process->table;
+    if (load_own(&process->generation) == 0)
+        return; /* all its pids are used up */
     wefti_lock_take(&table->lock);
     process->next_free = table->free;
     table->free = process;
@@ -99,7 +108,8 @@ struct wefti_process *wefti_process_at(struct wefti_processes *table, uint32_t i
 }
 
 struct wefti_process *wefti_process_find(struct wefti_processes *table, weft_pid pid) {
-    struct wefti_process *process = table && pid >> 56 == PID_KIND ? wefti_process_at(table, (uint32_t)pid) : NULL;
+    struct wefti_process *process =
+        table && pid >> PID_KIND_SHIFT == PID_KIND ? wefti_process_at(table, wefti_pid_index(pid)) : NULL;
     return process && load_relaxed(&process->generation) == wefti_pid_generation(pid) ? process : NULL; /* a hint */
 }
 

@@ -87,9 +87,6 @@ static void init_worker(struct weft_runtime *rt, uint32_t index, bool no_steal) 
 }
 
 static void release(struct weft_runtime *rt, size_t allocated) {
-    struct wefti_extension *processes = load_own(&rt->processes);
-    if (processes)
-        processes->fini(processes);
     wefti_slab_fini(&rt->slab);
     wefti_stack_pool_fini(&rt->stacks);
     wefti_sim_fini(rt);
@@ -259,9 +256,14 @@ int weft_runtime_destroy(weft_runtime *rt) {
         wefti_write(2, text, sizeof text - 1);
         return -EBUSY;
     }
-    struct wefti_annex *annex = load_acquire(&rt->annex); /* pairs with who made it */
-    if (annex && (annex->stop(annex, 0) == -EBUSY || annex->end(annex)))
+    if (wefti_annexes_stop(rt, 0) == -EBUSY)
         return -EBUSY;
+    for (int i = 0; i < WEFTI_ANNEXES; i++) {
+        struct wefti_annex *annex = wefti_annex(rt, i);
+        if (annex && annex->end(annex))
+            return -EBUSY;
+        store_relaxed(&rt->annex[i], NULL); /* only we use the runtime any more */
+    }
     release(rt, rt->allocated);
     return 0;
 }

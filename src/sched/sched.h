@@ -187,8 +187,13 @@ enum wefti_phase {
     WEFTI_STOPPED, /* workers leave their loops */
 };
 
-/* What a layer above has hung on the runtime, to end with it: the first field of it. */
+/* What layers above have hung on the runtime, to end with it, in this order: the first field of each. */
+enum { WEFTI_ANNEX_POOL, WEFTI_ANNEX_PROCESSES, WEFTI_ANNEXES };
+
 struct wefti_annex {
+    /* The runtime takes nothing from outside any more: what waits for that must learn of it.  May be called again.  May be NULL, as the
+     * next two. */
+    void (*closing)(struct wefti_annex *annex);
     /* All tasks have ended: let the rest end until `until`.  0; -ECANCELED (some of it was dropped); -EBUSY (it does not end, as was said on
      * stderr).  May be called again. */
     int (*stop)(struct wefti_annex *annex, int64_t until);
@@ -196,12 +201,6 @@ struct wefti_annex {
     void (*report)(struct wefti_annex *annex);
     /* After stop.  0: it is gone; -EBUSY: it is used still. */
     int (*end)(struct wefti_annex *annex);
-};
-
-/* Something above the scheduler that belongs to a runtime. */
-struct wefti_extension {
-    void (*fini)(struct wefti_extension *extension); /* the runtime is destroyed */
-    void (*closing)(struct wefti_extension *extension); /* it is asked to stop */
 };
 
 /* State of the simulator, of the reactor; sim.c, reactor.h. */
@@ -241,10 +240,9 @@ struct weft_runtime {
     struct wefti_caps *caps; /* budget/cap.h */
     _Atomic uint64_t denied;
     struct wefti_sim *sim;
-    _Atomic(struct wefti_annex *) annex; /* NULL, or set once */
+    _Atomic(struct wefti_annex *) annex[WEFTI_ANNEXES]; /* NULL, or set once */
     struct wefti_reactor *reactor;
     struct wefti_worker *control; /* of a central scheduler, behind the workers: a thread, a park, all timers */
-    _Atomic(struct wefti_extension *) processes; /* process/table.c */
     _Atomic(const char *) reasons[WEFTI_REASONS]; /* what tasks wait for; [0] is unused */
     struct wefti_worker *worker; /* array */
     _Atomic uint64_t *seen; /* polls of each worker at the last look of the watch */
@@ -370,6 +368,16 @@ void wefti_submit(struct weft_task *task, enum wefti_submit why);
 int wefti_dump(struct weft_runtime *rt, int fd, uint64_t most);
 /* The number of a string in the runtime's table of reasons; 0 when the table is full. */
 uint16_t wefti_reason(struct weft_runtime *rt, const char *what);
+
+/* -- stop.c ------------------------------------------------------------------------------------------ */
+/* The annex of that number, or NULL. */
+static inline struct wefti_annex *wefti_annex(struct weft_runtime *rt, int number) {
+    return load_acquire(&rt->annex[number]); /* pairs with hang */
+}
+/* Hang one on the runtime.  Returns it, or another's that was quicker. */
+struct wefti_annex *wefti_annex_hang(struct weft_runtime *rt, int number, struct wefti_annex *made);
+/* Stop all; the worst that one says. */
+int wefti_annexes_stop(struct weft_runtime *rt, int64_t until);
 
 /* -- drive.c ----------------------------------------------------------------------------------------- */
 /* Become the driven worker: 0, or what weft_drive returns.  Inside: run it.  Then end. */

@@ -37,6 +37,22 @@ int wefti_known_struct(const void *given, size_t least, void *known, size_t size
     return 0;
 }
 
+/* It is not to be queued after all.  Nobody has it but, perhaps, a walk over the slabs with a reference: end it as a task ends. */
+static void refuse(struct weft_task *task, void (*undo)(struct weft_task *task), bool handle) {
+    if (wefti_task_is_fiber(task) && wefti_fiber_of(task)->account)
+        wefti_account_undo(wefti_fiber_of(task));
+    if (undo)
+        undo(task);
+    wefti_word_to_running(&task->word);
+    wefti_word_ref(&task->word); /* ours, until the next line but one */
+    wefti_word_to_complete(&task->word);
+    if (handle)
+        wefti_task_unref(task, WEFTI_JOINABLE);
+    wefti_task_unref(task, 0);
+}
+
+void wefti_spawn_refuse(const struct wefti_room *room, bool handle) { refuse(room->task, room->undo, handle); }
+
 /* From outside, or by a worker that is about to sleep: through the global queue, which may refuse. */
 static __attribute__((noinline)) int start_outside(struct weft_runtime *rt, struct weft_task *task,
                                                    void (*undo)(struct weft_task *task), weft_task **handle) {
@@ -45,19 +61,9 @@ static __attribute__((noinline)) int start_outside(struct weft_runtime *rt, stru
         *handle = task; /* first: once admitted, the task may run, end, and look at where its handle went */
     int error = wefti_inject_admit(&rt->inject, &task->link, rt->global_capacity);
     if (error) {
-        /* Nobody has it but, perhaps, a walk over the slabs with a reference: end it as a task ends. */
         if (handle)
             *handle = before;
-        if (wefti_task_is_fiber(task) && wefti_fiber_of(task)->account)
-            wefti_account_undo(wefti_fiber_of(task));
-        if (undo)
-            undo(task);
-        wefti_word_to_running(&task->word);
-        wefti_word_ref(&task->word); /* ours, until the next line but one */
-        wefti_word_to_complete(&task->word);
-        if (handle)
-            wefti_task_unref(task, WEFTI_JOINABLE);
-        wefti_task_unref(task, 0);
+        refuse(task, undo, handle != NULL);
         return error;
     }
     wefti_notify(rt, NULL);
