@@ -92,11 +92,8 @@ static int run(void *arg) {
     }
     printf("sum %d\n", q.sum);
 
-    struct crew crew = {.places = WEFT_SEM_INIT(3),
-                        .ready = WEFT_BARRIER_INIT(10),
-                        .table = WEFT_ONCE_INIT,
-                        .busy = WEFT_GROUP_INIT,
-                        .lock = WEFT_MUTEX_INIT};
+    struct crew crew = {.places = WEFT_SEM_INIT(3), .ready = WEFT_BARRIER_INIT(10), .table = WEFT_ONCE_INIT,
+                        .busy = WEFT_GROUP_INIT, .lock = WEFT_MUTEX_INIT};
     if (weft_group_add(&crew.busy, 10) != 0)
         return -1;
     for (int i = 0; i < 10; i++)

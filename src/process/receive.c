@@ -138,11 +138,13 @@ int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, we
         if (sent)
             error = receive(self, reply, is_answer, self, until);
         bool ended = sent && !error && reply->type == WEFT_MESSAGE_DOWN; /* then the record is the reply */
-        if (!ended && !wefti_monitor_remove(table, to, record))
+        if (ended) /* what it sent before its end is there, and was overtaken */
+            error = receive(self, reply, is_answer, self, WEFT_NOW) ? -ESRCH : 0;
+        else if (!wefti_monitor_remove(table, to, record))
             forget_end(self);
         self->asking = 0;
         if (sent)
-            return ended ? -ESRCH : error;
+            return error;
     }
     wefti_message_free(table, message);
     return error;
