@@ -123,8 +123,10 @@ struct wefti_process {
     struct wefti_process *next_free;
 };
 
+#ifndef WEFTI_PROCESS_CHUNK
 #define WEFTI_PROCESS_CHUNK 1024u
 #define WEFTI_PROCESS_CHUNKS 4096u
+#endif
 #define WEFTI_PROCESS_INDEX_BITS 24
 
 struct wefti_names;

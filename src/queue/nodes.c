@@ -1,24 +1,22 @@
 /* nodes.c - the depot of small blocks (nodes.h has the design). */
 #include "queue/nodes.h"
 
-#define BLOCK 1024u /* nodes made at a time; the first is the block's own link */
-
 void wefti_nodes_fini(struct wefti_nodes *nodes) {
     while (nodes->blocks) {
         struct wefti_link *block = nodes->blocks;
         nodes->blocks = block->next;
-        wefti_free(block, BLOCK * WEFTI_NODE_SIZE);
+        wefti_free(block, WEFTI_NODES_BLOCK * WEFTI_NODE_SIZE);
     }
 }
 
 static bool make(struct wefti_nodes *nodes) {
-    char *block = wefti_alloc(BLOCK * WEFTI_NODE_SIZE);
+    char *block = wefti_alloc(WEFTI_NODES_BLOCK * WEFTI_NODE_SIZE);
     if (!block)
         return false;
     struct wefti_link *own = (struct wefti_link *)(void *)block;
     own->next = nodes->blocks;
     nodes->blocks = own;
-    for (uint32_t i = BLOCK - 1; i > 0; i--)
+    for (uint32_t i = WEFTI_NODES_BLOCK - 1; i > 0; i--)
         wefti_nodes_push(&nodes->free, (struct wefti_link *)(void *)(block + (size_t)i * WEFTI_NODE_SIZE));
     return true;
 }

@@ -12,6 +12,7 @@
 
 #ifndef WEFTI_NODES_MAGAZINE
 #define WEFTI_NODES_MAGAZINE 64u
+#define WEFTI_NODES_BLOCK 1024u /* made at a time; the first is the block's own link */
 #endif
 #define WEFTI_NODE_SIZE 64u
 
