@@ -8,12 +8,14 @@
 #include <weft/budget.h>
 #include <weft/cap.h>
 #include <weft/chan.h>
+#include <weft/command.h>
 #include <weft/fiber.h>
 #include <weft/fork.h>
 #include <weft/http.h>
 #include <weft/io.h>
 #include <weft/net.h>
 #include <weft/nursery.h>
+#include <weft/process.h>
 #include <weft/runtime.h>
 #include <weft/select.h>
 #include <weft/shard.h>

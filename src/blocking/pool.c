@@ -436,16 +436,17 @@ weft_pool *weft_runtime_pool(weft_runtime *rt) {
     rt = rt ? rt : w ? w->rt : NULL;
     if (!rt)
         return NULL;
-    struct wefti_annex *found = load_acquire(&rt->annex); /* pairs with the swap */
+    struct wefti_annex *found = wefti_annex(rt, WEFTI_ANNEX_POOL);
     struct weft_pool *made;
     if (found)
         return pool_of(found);
     if (load_relaxed(&rt->phase) == WEFTI_STOPPED || make(NULL, &made)) /* a look: destroy looks for it again */
         return NULL;
-    made->annex = (struct wefti_annex){annex_stop, annex_report, annex_end};
+    made->annex = (struct wefti_annex){NULL, annex_stop, annex_report, annex_end};
     made->rt = rt;
     snprintf(made->name, sizeof made->name, "%s", rt->name);
-    if (cas_acq_rel(&rt->annex, &found, &made->annex)) /* release: the pool; acquire: another's, if it was quicker */
+    found = wefti_annex_hang(rt, WEFTI_ANNEX_POOL, &made->annex);
+    if (found == &made->annex)
         return made;
     wefti_free(made, sizeof *made);
     return pool_of(found);

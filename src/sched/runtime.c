@@ -256,9 +256,14 @@ int weft_runtime_destroy(weft_runtime *rt) {
         wefti_write(2, text, sizeof text - 1);
         return -EBUSY;
     }
-    struct wefti_annex *annex = load_acquire(&rt->annex); /* pairs with who made it */
-    if (annex && (annex->stop(annex, 0) == -EBUSY || annex->end(annex)))
+    if (wefti_annexes_stop(rt, 0) == -EBUSY)
         return -EBUSY;
+    for (int i = 0; i < WEFTI_ANNEXES; i++) {
+        struct wefti_annex *annex = wefti_annex(rt, i);
+        if (annex && annex->end(annex))
+            return -EBUSY;
+        store_relaxed(&rt->annex[i], NULL); /* only we use the runtime any more */
+    }
     release(rt, rt->allocated);
     return 0;
 }

@@ -10,6 +10,7 @@
 #include "queue/deque.h"
 #include "queue/inject.h"
 #include "queue/mpsc.h"
+#include "queue/nodes.h"
 #include "queue/ring.h"
 #include "sched/idle.h"
 #include "sched/lifo.h"
@@ -117,6 +118,7 @@ struct wefti_worker {
     struct wefti_watch *watch;   /* NULL: no descriptors */
     uint64_t calls_turn;         /* io/desc.c: the turn in which ... */
     uint32_t calls_left;         /* ... so many system calls may still follow each other */
+    struct wefti_nodes_cache messages; /* process/mailbox.c */
     uint32_t look_left;          /* polls until the clock and the descriptors are looked at; 0: there are none */
     uint32_t timers_helped;      /* whose overdue timers we have looked at last */
 
@@ -185,8 +187,13 @@ enum wefti_phase {
     WEFTI_STOPPED, /* workers leave their loops */
 };
 
-/* What a layer above has hung on the runtime, to end with it: the first field of it. */
+/* What layers above have hung on the runtime, to end with it, in this order: the first field of each. */
+enum { WEFTI_ANNEX_POOL, WEFTI_ANNEX_PROCESSES, WEFTI_ANNEXES };
+
 struct wefti_annex {
+    /* The runtime takes nothing from outside any more: what waits for that must learn of it.  May be called again.  May be NULL, as the
+     * next two. */
+    void (*closing)(struct wefti_annex *annex);
     /* All tasks have ended: let the rest end until `until`.  0; -ECANCELED (some of it was dropped); -EBUSY (it does not end, as was said on
      * stderr).  May be called again. */
     int (*stop)(struct wefti_annex *annex, int64_t until);
@@ -233,7 +240,7 @@ struct weft_runtime {
     struct wefti_caps *caps; /* budget/cap.h */
     _Atomic uint64_t denied;
     struct wefti_sim *sim;
-    _Atomic(struct wefti_annex *) annex; /* NULL, or set once */
+    _Atomic(struct wefti_annex *) annex[WEFTI_ANNEXES]; /* NULL, or set once */
     struct wefti_reactor *reactor;
     struct wefti_worker *control; /* of a central scheduler, behind the workers: a thread, a park, all timers */
     _Atomic(const char *) reasons[WEFTI_REASONS]; /* what tasks wait for; [0] is unused */
@@ -343,6 +350,8 @@ void wefti_wake(wefti_waker waker);
 /* Wake a task without having a reference to it: it was alive when the caller, a worker of its runtime, learned of it.  Should it be
  * gone, its slot is still a slot of this runtime: nobody is woken, or another task for no reason, which every task allows. */
 void wefti_wake_loosely(struct weft_task *task);
+/* The same, but not if it is idle with that sub-state. */
+void wefti_wake_unless(struct weft_task *task, uint16_t sub);
 static inline wefti_waker wefti_waker_task(struct weft_task *task) { return (wefti_waker)(void *)task; }
 static inline wefti_waker wefti_waker_thread(struct wefti_park *park) { return (wefti_waker)(void *)park | 1; }
 /* Drop one reference and free at the last. */
@@ -359,6 +368,16 @@ void wefti_submit(struct weft_task *task, enum wefti_submit why);
 int wefti_dump(struct weft_runtime *rt, int fd, uint64_t most);
 /* The number of a string in the runtime's table of reasons; 0 when the table is full. */
 uint16_t wefti_reason(struct weft_runtime *rt, const char *what);
+
+/* -- stop.c ------------------------------------------------------------------------------------------ */
+/* The annex of that number, or NULL. */
+static inline struct wefti_annex *wefti_annex(struct weft_runtime *rt, int number) {
+    return load_acquire(&rt->annex[number]); /* pairs with hang */
+}
+/* Hang one on the runtime.  Returns it, or another's that was quicker. */
+struct wefti_annex *wefti_annex_hang(struct weft_runtime *rt, int number, struct wefti_annex *made);
+/* Stop all; the worst that one says. */
+int wefti_annexes_stop(struct weft_runtime *rt, int64_t until);
 
 /* -- drive.c ----------------------------------------------------------------------------------------- */
 /* Become the driven worker: 0, or what weft_drive returns.  Inside: run it.  Then end. */

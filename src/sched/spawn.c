@@ -37,34 +37,43 @@ int wefti_known_struct(const void *given, size_t least, void *known, size_t size
     return 0;
 }
 
+/* It is not to be queued after all.  Nobody has it but, perhaps, a walk over the slabs with a reference: end it as a task ends. */
+static void refuse(struct weft_task *task, void (*undo)(struct weft_task *task), bool handle) {
+    if (wefti_task_is_fiber(task) && wefti_fiber_of(task)->account)
+        wefti_account_undo(wefti_fiber_of(task));
+    if (undo)
+        undo(task);
+    wefti_word_to_running(&task->word);
+    wefti_word_ref(&task->word); /* ours, until the next line but one */
+    wefti_word_to_complete(&task->word);
+    if (handle)
+        wefti_task_unref(task, WEFTI_JOINABLE);
+    wefti_task_unref(task, 0);
+}
+
+void wefti_spawn_refuse(const struct wefti_room *room, bool handle) { refuse(room->task, room->undo, handle); }
+
 /* From outside, or by a worker that is about to sleep: through the global queue, which may refuse. */
 static __attribute__((noinline)) int start_outside(struct weft_runtime *rt, struct weft_task *task,
-                                                   weft_task **handle) {
+                                                   void (*undo)(struct weft_task *task), weft_task **handle) {
     weft_task *before = handle ? *handle : NULL;
     if (handle)
         *handle = task; /* first: once admitted, the task may run, end, and look at where its handle went */
     int error = wefti_inject_admit(&rt->inject, &task->link, rt->global_capacity);
     if (error) {
-        /* Nobody has it but, perhaps, a walk over the slabs with a reference: end it as a task ends. */
         if (handle)
             *handle = before;
-        if (wefti_task_is_fiber(task) && wefti_fiber_of(task)->account)
-            wefti_account_undo(wefti_fiber_of(task));
-        wefti_word_to_running(&task->word);
-        wefti_word_ref(&task->word); /* ours, until the next line but one */
-        wefti_word_to_complete(&task->word);
-        if (handle)
-            wefti_task_unref(task, WEFTI_JOINABLE);
-        wefti_task_unref(task, 0);
+        refuse(task, undo, handle != NULL);
         return error;
     }
     wefti_notify(rt, NULL);
     return 0;
 }
 
-INLINE int submit_born(struct weft_runtime *rt, struct wefti_worker *w, struct weft_task *task, weft_task **handle) {
+INLINE int submit_born(struct weft_runtime *rt, struct wefti_worker *w, struct weft_task *task,
+                       void (*undo)(struct weft_task *task), weft_task **handle) {
     if (WEFTI_UNLIKELY(!w || w->parking))
-        return start_outside(rt, task, handle);
+        return start_outside(rt, task, undo, handle);
     wefti_count(&w->counters.spawned, 1);
     if (handle)
         *handle = task;
@@ -72,9 +81,10 @@ INLINE int submit_born(struct weft_runtime *rt, struct wefti_worker *w, struct w
     return 0;
 }
 
-INLINE int submit_new(struct weft_runtime *rt, struct wefti_worker *w, struct weft_task *task, weft_task **handle) {
+INLINE int submit_new(struct weft_runtime *rt, struct wefti_worker *w, struct weft_task *task,
+                      void (*undo)(struct weft_task *task), weft_task **handle) {
     wefti_word_spawn(&task->word, handle != NULL);
-    return submit_born(rt, w, task, handle);
+    return submit_born(rt, w, task, undo, handle);
 }
 
 INLINE int find_room(struct weft_runtime *rt, struct wefti_worker *w, size_t state_size, struct wefti_room *room) {
@@ -89,6 +99,7 @@ INLINE int find_room(struct weft_runtime *rt, struct wefti_worker *w, size_t sta
     }
     room->rt = rt;
     room->w = inside ? w : NULL;
+    room->undo = NULL;
     room->task = wefti_slab_take(&rt->slab, inside ? &w->cache : NULL, state_size);
     return room->task ? 0 : -ENOMEM;
 }
@@ -98,11 +109,11 @@ int wefti_spawn_room(struct weft_runtime *rt, size_t state_size, struct wefti_ro
 }
 
 int wefti_spawn_submit(const struct wefti_room *room, weft_task **handle) {
-    return submit_new(room->rt, room->w, room->task, handle);
+    return submit_new(room->rt, room->w, room->task, room->undo, handle);
 }
 
 int wefti_spawn_submit_born(const struct wefti_room *room, weft_task **handle) {
-    return submit_born(room->rt, room->w, room->task, handle);
+    return submit_born(room->rt, room->w, room->task, room->undo, handle);
 }
 
 INLINE int start_freely(struct weft_runtime *rt, struct wefti_worker *w, const weft_spec *spec, weft_task **handle) {
@@ -113,7 +124,7 @@ INLINE int start_freely(struct weft_runtime *rt, struct wefti_worker *w, const w
     if (error)
         return error;
     fill(room.task, spec);
-    return submit_new(room.rt, room.w, room.task, handle);
+    return submit_new(room.rt, room.w, room.task, NULL, handle);
 }
 
 int wefti_spawn_freely(struct weft_runtime *rt, const weft_spec *spec, weft_task **handle) {

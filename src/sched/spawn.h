@@ -9,6 +9,7 @@ struct wefti_room {
     struct weft_runtime *rt;
     struct wefti_worker *w; /* the calling worker, if it is one of rt's */
     struct weft_task *task; /* nothing but the size class is filled in */
+    void (*undo)(struct weft_task *task); /* called when it is refused after all; NULL: nothing to do */
 };
 
 /* rt NULL: the caller's.  Returns 0; -EINVAL (no runtime); -ESHUTDOWN; -ENOMEM. */
@@ -20,6 +21,8 @@ int wefti_spawn_submit(const struct wefti_room *room, weft_task **handle);
 /* The same in two steps, for those who make the task known to others before it is queued: wefti_word_spawn(&task->word, handle wanted),
  * and then this.  A reference of one's own keeps it from being gone on failure. */
 int wefti_spawn_submit_born(const struct wefti_room *room, weft_task **handle);
+/* ... or this, if it is not to be: as when submit_born refuses it. */
+void wefti_spawn_refuse(const struct wefti_room *room, bool handle);
 
 /* weft_spawn for the library's own tasks: no profile forbids them, and nobody pays. */
 int wefti_spawn_freely(struct weft_runtime *rt, const weft_spec *spec, weft_task **handle);

@@ -100,12 +100,35 @@ static void join_workers(struct weft_runtime *rt) {
     }
 }
 
+struct wefti_annex *wefti_annex_hang(struct weft_runtime *rt, int number, struct wefti_annex *made) {
+    struct wefti_annex *found = NULL;
+    /* Release: the annex; acquire: another's, if it was quicker. */
+    return cas_acq_rel(&rt->annex[number], &found, made) ? made : found;
+}
+
+int wefti_annexes_stop(struct weft_runtime *rt, int64_t until) {
+    int worst = 0;
+    for (int i = 0; i < WEFTI_ANNEXES; i++) {
+        struct wefti_annex *annex = wefti_annex(rt, i);
+        int error = annex && annex->stop ? annex->stop(annex, until) : 0;
+        if (error == -EBUSY)
+            return error;
+        worst = error ? error : worst;
+    }
+    return worst;
+}
+
 static int stop(struct weft_runtime *rt, int64_t until) {
     if (load_relaxed(&rt->phase) == WEFTI_STOPPED) /* `stopping` orders it */
         return 0;
     wefti_inject_close(&rt->inject);
     if (load_relaxed(&rt->phase) == WEFTI_OPEN)
         store_relaxed(&rt->phase, WEFTI_CLOSING); /* S1; wait_quiet's fence orders it */
+    for (int i = 0; i < WEFTI_ANNEXES; i++) {
+        struct wefti_annex *annex = wefti_annex(rt, i);
+        if (annex && annex->closing)
+            annex->closing(annex);
+    }
     int result = 0;
     if (!wait_quiet(rt, until)) {
         result = -ECANCELED;
@@ -122,16 +145,17 @@ static int stop(struct weft_runtime *rt, int64_t until) {
                 static const char text[] = "weft: stop: these tasks do not end:\n";
                 wefti_write(2, text, sizeof text - 1);
                 wefti_dump(rt, 2, DUMP_MAX);
-                struct wefti_annex *annex = load_acquire(&rt->annex); /* pairs with who made it */
-                if (annex)
-                    annex->report(annex);
+                for (int i = 0; i < WEFTI_ANNEXES; i++) {
+                    struct wefti_annex *annex = wefti_annex(rt, i);
+                    if (annex && annex->report)
+                        annex->report(annex);
+                }
                 return -EBUSY;
             }
             wefti_slab_walk(&rt->slab, cancel_one, NULL);
         } while (!wait_quiet(rt, now + WALK_AGAIN));
     }
-    struct wefti_annex *annex = load_acquire(&rt->annex); /* pairs with who made it */
-    int error = annex ? annex->stop(annex, result ? 0 : until) : 0;
+    int error = wefti_annexes_stop(rt, result ? 0 : until);
     if (error == -EBUSY)
         return error;
     join_workers(rt);

@@ -65,6 +65,11 @@ void wefti_wake_loosely(struct weft_task *task) {
         wefti_submit(task, WEFTI_SUBMIT_WAKE);
 }
 
+void wefti_wake_unless(struct weft_task *task, uint16_t sub) {
+    if (wefti_word_wake_unless(&task->word, sub))
+        wefti_submit(task, WEFTI_SUBMIT_WAKE);
+}
+
 /* -- Wakers ---------------------------------------------------------------------------------------------- */
 
 weft_waker weft_waker_of(weft_task *self) {

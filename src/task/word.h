@@ -138,6 +138,21 @@ static inline bool wefti_word_wake_here(wefti_word *word) {
     }
 }
 
+/* A wake that a task which is idle with that sub-state (not 0) sleeps through. */
+static inline bool wefti_word_wake_unless(wefti_word *word, uint16_t sub) {
+    uint64_t found = load_relaxed(word); /* only compared */
+    for (;;) {
+        enum wefti_life life = wefti_word_life(found);
+        if (life == WEFTI_COMPLETE || life == WEFTI_FREE)
+            return false;
+        bool idle = life == WEFTI_IDLE, sleeps = idle && sub && (uint16_t)(found >> 48) == sub;
+        uint64_t next = sleeps ? found : idle ? wefti_word_with(found, WEFTI_SCHEDULED) : found | WEFTI_NOTIFIED;
+        /* As wake; also when nothing changes: who runs it next sees W1, and does not wait for what has come. */
+        if (cas_acq_rel(word, &found, next))
+            return idle && !sleeps;
+    }
+}
+
 /* Why it was cancelled: 1 to 7 (weft_reason); 0: it was not. */
 static inline unsigned wefti_word_why(uint64_t word) { return (unsigned)((word & WEFTI_WHY_MASK) >> WEFTI_WHY_SHIFT); }
 

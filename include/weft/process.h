@@ -1,0 +1,217 @@
+/* weft/process.h - actors: processes with a mailbox, an identity, links and monitors.
+ *
+ * A process is a task that others send messages to.  It is written in one of two ways:
+ *
+ * As a fiber, which waits for messages where it wants them:
+ *
+ *     static int echo(void *arg) {
+ *         weft_message m;
+ *         while (weft_receive(&m, NULL, NULL, WEFT_NEVER) == 0)
+ *             weft_send(NULL, m.from, m.tag, m.data, m.size);
+ *         return 0;
+ *     }
+ *     weft_process_go(NULL, echo, NULL, &pid);
+ *
+ * Or as a class with init, step and close: a state machine that is called with the events that came, and has no stack.  That is what a
+ * language runtime builds on, and a million of them fit into a small machine.
+ *
+ * Identity.  A weft_pid names a process of one runtime.  It is never used again while anybody could still hold it; sending to one
+ * that has ended is an error and harms nobody.
+ *
+ * Order.  Messages from one sender arrive in the order they were sent.  System events (exit, down, cancel, completed commands) have a lane
+ * of their own that is never full, and are read first.
+ */
+#ifndef WEFT_PROCESS_H
+#define WEFT_PROCESS_H
+
+#include <weft/base.h>
+#include <weft/fiber.h>
+#include <weft/task.h>
+
+WEFT_EXTERN_C_BEGIN
+
+typedef uint64_t weft_pid;
+#define WEFT_PID_NONE ((weft_pid)0)
+
+typedef enum weft_message_type {
+    WEFT_MESSAGE = 1,       /* somebody sent it */
+    WEFT_MESSAGE_YIELD = 2, /* a command has completed: tag is that of the yield */
+    WEFT_MESSAGE_EXIT = 3,  /* a linked process has ended, and this one traps exits: error is its reason */
+    WEFT_MESSAGE_DOWN = 4,  /* a monitored process has ended: tag is what weft_monitor gave, error its reason */
+    WEFT_MESSAGE_CANCEL =
+        5, /* the process is asked to end; of a runtime that stops (error -ESHUTDOWN), soon it will be ended */
+} weft_message_type;
+
+/* A message, or an event of a step.  `data` is valid until the next weft_receive of the process, or until its step returns. */
+typedef struct weft_message {
+    weft_message_type type;
+    int error; /* of a command that failed; the reason of an exit */
+    uint64_t tag; /* the sender's, or as the type says */
+    weft_pid from; /* WEFT_PID_NONE: no process */
+    const void *data;
+    size_t size;
+} weft_message;
+
+/* -- Sending ---------------------------------------------------------------------------------------- */
+
+/* Copy a message into a mailbox.  rt NULL: the caller's runtime.  From anywhere.
+ * Returns 0; -ESRCH (no such process, or it has ended); -ENOBUFS (its mailbox is full, and its policy is to refuse); -EMSGSIZE (larger
+ * than 4 GiB, or than its mailbox); -ENOMEM; -EINVAL (no runtime).  With the policy `block` it waits in a fiber or thread: then also
+ * -ECANCELED.  (In a step of a class it does not wait: -ENOBUFS.) */
+WEFT_API int weft_send(weft_runtime *rt, weft_pid to, uint64_t tag, const void *data, size_t size);
+
+/* The same, but never waits: -ENOBUFS also when the policy is to block. */
+WEFT_API int weft_try_send(weft_runtime *rt, weft_pid to, uint64_t tag, const void *data, size_t size);
+
+/* Send without copying: `release(data)` is called once when the receiver is done with it, also when the message could not be delivered
+ * later; on failure of this call it is not called. */
+WEFT_API int weft_send_ref(weft_runtime *rt, weft_pid to, uint64_t tag, void *data, size_t size,
+                           void (*release)(void *data));
+
+/* Tags of questions and monitors have this bit. */
+#define WEFT_TAG_RESERVED (UINT64_C(1) << 63)
+
+/* Send, and wait for a reply: a message with the same tag, which weft_reply sends.  In a process that is a fiber.  Other messages wait.
+ * A reply that comes too late is thrown away.
+ * Returns 0 and fills `reply`; -ETIMEDOUT; -ECANCELED; -ESRCH (also: it ended before it replied); -EINVAL (not in such a process); and as
+ * weft_send. */
+WEFT_API int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, weft_deadline until);
+/* Send to the sender of a message, with its tag.  In a task of the runtime.  As weft_send; -EINVAL: no process has sent it. */
+WEFT_API int weft_reply(const weft_message *to, const void *data, size_t size);
+
+/* -- A process that is a fiber ------------------------------------------------------------------------ */
+
+/* What to take: true takes the message. */
+typedef bool (*weft_filter_fn)(const weft_message *message, void *arg);
+
+/* The first message that the filter takes (NULL: any); the others keep their places.  The message stays valid until the next call.
+ * Returns 0; -ETIMEDOUT; -ECANCELED; -EINVAL (not in a process that is a fiber). */
+WEFT_API int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_deadline until);
+
+/* -- A process that is a class ------------------------------------------------------------------------ */
+
+typedef enum weft_step_status {
+    WEFT_STEP_CONTINUE = 0, /* call me again soon, with what has come */
+    WEFT_STEP_IDLE = 1, /* when a message comes */
+    WEFT_STEP_YIELD = 2, /* when a command that I have yielded has completed; if there is none, as CONTINUE */
+    WEFT_STEP_DONE = 3, /* I have ended; `status` is the result */
+    WEFT_STEP_UPGRADE = 4, /* go on as another class: `upgrade` */
+} weft_step_status;
+
+typedef struct weft_process_class weft_process_class;
+
+/* What a step says. */
+typedef struct weft_step {
+    weft_step_status status;
+    int result; /* with DONE: 0 or a negative error */
+    /* With UPGRADE: same state, same pid, same mailbox.  Its state_size is no larger (else the process ends with -EINVAL); its init is not
+     * called, and at the end its close is. */
+    const weft_process_class *upgrade;
+    struct wefti_step *internal;
+} weft_step;
+
+/* In a step: ask for a command; its completion comes as a WEFT_MESSAGE_YIELD with that tag.  `data` is copied.
+ * Returns 0; -ENOMEM; -EMSGSIZE. */
+WEFT_API int weft_yield_command(weft_step *step, unsigned command, uint64_t tag, const void *data, size_t size);
+
+#define WEFT_PROCESS_STATE_MAX 432
+
+/* The whole struct must stay as it is while a process of this class lives. */
+struct weft_process_class {
+    size_t size; /* sizeof(weft_process_class) */
+    const char *name;
+    const char *const *methods; /* entry points, ended by NULL; NULL: any */
+    size_t state_size; /* at most WEFT_PROCESS_STATE_MAX, zeroed; larger state goes behind a pointer */
+    /* Once, before the first step, in the call of weft_process_spawn.  A negative error refuses the process: nothing has been started, and
+     * close is not called.  May be NULL, as close. */
+    int (*init)(void *state, weft_pid self, const char *method, const void *input, size_t size);
+    /* Again and again, with what came since.  Returns 0, or a negative error that ends the process. */
+    int (*step)(void *state, const weft_message *events, size_t count, weft_step *out);
+    /* Once, after the last step; also if there was none. */
+    void (*close)(void *state);
+};
+
+/* -- Starting ----------------------------------------------------------------------------------------- */
+
+/* What happens to a message for a full mailbox. */
+typedef enum weft_mailbox_policy {
+    WEFT_MAILBOX_REFUSE = 0, /* the sender is told */
+    WEFT_MAILBOX_BLOCK = 1, /* the sender waits */
+    WEFT_MAILBOX_DROP_NEWEST = 2,
+    WEFT_MAILBOX_DROP_OLDEST = 3,
+} weft_mailbox_policy;
+
+typedef struct weft_process_spec {
+    size_t size; /* set by WEFT_PROCESS_SPEC_INIT */
+    weft_fiber_fn fn; /* a fiber ... */
+    void *arg;
+    const weft_process_class *class_; /* ... or a class, ... */
+    const char *method; /* ... its entry point, ... */
+    const void *input; /* ... and what it gets */
+    size_t input_size;
+    const char *name; /* for dumps; NULL: the class's */
+    const char *registered; /* a name under which weft_whereis finds it; NULL: none */
+    uint32_t max_messages; /* of the mailbox; 0: no bound */
+    uint64_t max_bytes;
+    weft_mailbox_policy policy;
+    bool trap_exit; /* exits of linked processes come as messages */
+    bool wake_blocked_on_message; /* a class that waits for a command is also called when a message comes */
+    size_t stack_size;
+} weft_process_spec;
+
+#define WEFT_PROCESS_SPEC_INIT                                                                                         \
+    {sizeof(weft_process_spec), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_MAILBOX_REFUSE, false, false, 0}
+
+/* Start a process.  `handle` may be NULL; with it the process can be joined as a task.
+ * Returns 0; -EINVAL (no or two functions, a method that the class does not have); what init returned; -EEXIST (the name is
+ * taken); -ENOMEM, -EAGAIN, -ESHUTDOWN, -E2BIG, -EPERM, -ECANCELED as weft_spawn and weft_fiber_spawn. */
+WEFT_API WEFT_MUST_USE int weft_process_spawn(weft_runtime *rt, const weft_process_spec *spec, weft_pid *pid,
+                                              weft_task **handle);
+WEFT_API WEFT_MUST_USE int weft_process_go(weft_runtime *rt, weft_fiber_fn fn, void *arg, weft_pid *pid);
+/* The same, and linked to, or monitored by, the calling process from the first moment. */
+WEFT_API WEFT_MUST_USE int weft_process_spawn_linked(const weft_process_spec *spec, weft_pid *pid);
+WEFT_API WEFT_MUST_USE int weft_process_spawn_monitored(const weft_process_spec *spec, weft_pid *pid,
+                                                        uint64_t *monitor);
+
+/* The calling process, or WEFT_PID_NONE. */
+WEFT_API weft_pid weft_self(void);
+WEFT_API bool weft_process_is_alive(weft_runtime *rt, weft_pid pid);
+/* How many are alive. */
+WEFT_API uint64_t weft_process_count(weft_runtime *rt);
+
+/* -- Ending ------------------------------------------------------------------------------------------- */
+
+/* Ask it to end: it gets a WEFT_MESSAGE_CANCEL.  Returns 0; -ESRCH. */
+WEFT_API int weft_process_cancel(weft_runtime *rt, weft_pid pid);
+/* End it: it runs no further (a fiber sees -ECANCELED where it waits), and its reason is `reason`, a negative error.  0; -ESRCH. */
+WEFT_API int weft_process_exit(weft_runtime *rt, weft_pid pid, int reason);
+
+/* When one of two linked processes ends with an error, the other ends with that error too, or gets a WEFT_MESSAGE_EXIT if it traps exits.
+ * An end without error is told to those who trap, and ignored by the others.  By the calling process.
+ * Returns 0; -EINVAL (not in a process); -ESRCH: then, if it traps exits, the message comes as well; -ENOMEM. */
+WEFT_API int weft_link(weft_pid pid);
+WEFT_API int weft_unlink(weft_pid pid);
+WEFT_API int weft_trap_exit(bool trap);
+
+/* Be told when a process ends: a WEFT_MESSAGE_DOWN with the number that is given here.  If it has ended already, at once, with -ESRCH.
+ * Returns 0; -EINVAL (not in a process); -ENOMEM. */
+WEFT_API int weft_monitor(weft_pid pid, uint64_t *monitor);
+/* Returns 0: the message will not come; -ESRCH: it has come, or is on its way; -EINVAL. */
+WEFT_API int weft_demonitor(uint64_t monitor);
+
+/* -- Names and groups --------------------------------------------------------------------------------- */
+
+/* A name for a process, until it ends or the name is taken back.  The string is copied, at most 63 bytes.
+ * Returns 0; -EEXIST; -ESRCH; -EINVAL; -ENOMEM. */
+WEFT_API int weft_register(weft_runtime *rt, const char *name, weft_pid pid);
+WEFT_API int weft_unregister(weft_runtime *rt, const char *name);
+WEFT_API weft_pid weft_whereis(weft_runtime *rt, const char *name);
+
+/* Groups of processes by name; ended ones leave by themselves.  weft_publish sends to all without waiting, and
+ * returns to how many.  The others as the names: -EEXIST: it is a member; -ESRCH: no such process, or no member; -EINVAL; -ENOMEM. */
+WEFT_API int weft_group_join(weft_runtime *rt, const char *group, weft_pid pid);
+WEFT_API int weft_group_leave(weft_runtime *rt, const char *group, weft_pid pid);
+WEFT_API int weft_publish(weft_runtime *rt, const char *group, uint64_t tag, const void *data, size_t size);
+
+WEFT_EXTERN_C_END
+#endif

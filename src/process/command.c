@@ -1,0 +1,108 @@
+/* command.c - commands: the registry of their handlers, dispatching, completing. */
+#include "process/command.h"
+
+#include <weft/command.h>
+
+#include <string.h>
+
+#define DIRECT 256u /* handlers found by number */
+
+struct handler {
+    weft_command_fn fn;
+    void *arg;
+    unsigned command;
+    struct handler *next; /* of a number from DIRECT on */
+};
+
+struct wefti_handlers {
+    struct handler direct[DIRECT];
+    struct handler *others;
+};
+
+int weft_yield_command(weft_step *step, unsigned command, uint64_t tag, const void *data, size_t size) {
+    struct wefti_commands *commands = (struct wefti_commands *)(void *)step->internal;
+    if (size > UINT32_MAX)
+        return -EMSGSIZE;
+    struct wefti_message *message = wefti_message_new(commands->table, WEFT_MESSAGE_YIELD, tag, data, size);
+    if (!message)
+        return -ENOMEM;
+    message->error = (int)command;
+    wefti_chain_append(&commands->asked, &message->link);
+    return 0;
+}
+
+static const struct handler *find(struct wefti_processes *table, unsigned command) {
+    struct wefti_handlers *handlers = load_acquire(&table->handlers); /* pairs with register */
+    if (!handlers)
+        return NULL;
+    if (command < DIRECT)
+        return handlers->direct[command].fn ? &handlers->direct[command] : NULL;
+    struct handler *handler = handlers->others;
+    while (handler && handler->command != command)
+        handler = handler->next;
+    return handler;
+}
+
+void wefti_commands_dispatch(struct wefti_commands *commands, weft_pid pid) {
+    struct wefti_processes *table = commands->table;
+    for (struct wefti_link *item; (item = wefti_chain_take(&commands->asked));) {
+        struct wefti_message *message = wefti_message_of(item);
+        weft_message shown;
+        wefti_message_show(message, &shown);
+        const struct handler *handler = find(table, (unsigned)message->error);
+        int error = -ENOSYS; /* W39 */
+        if (handler) {
+            weft_command command = {table->rt, pid, (unsigned)message->error, shown.tag, shown.data, shown.size};
+            error = handler->fn(&command, handler->arg);
+        }
+        if (error < 0)
+            wefti_mailbox_tell(table, pid, WEFT_MESSAGE_YIELD, shown.tag, WEFT_PID_NONE, error, NULL, 0);
+        wefti_message_free(table, message);
+    }
+}
+
+int weft_command_complete(weft_runtime *rt, weft_pid pid, uint64_t tag, int error, const void *data, size_t size) {
+    struct wefti_processes *table = wefti_processes_of(rt, false);
+    return table ? wefti_mailbox_tell(table, pid, WEFT_MESSAGE_YIELD, tag, WEFT_PID_NONE, error, data, size) : -ESRCH;
+}
+
+int weft_command_register(weft_runtime *rt, unsigned command, weft_command_fn fn, void *arg) {
+    if (!fn || (!rt && !wefti_worker_self()))
+        return -EINVAL;
+    struct wefti_processes *table = wefti_processes_of(rt, true);
+    if (!table)
+        return -ENOMEM;
+    wefti_lock_take(&table->lock);
+    int error = table->made ? -EBUSY : 0; /* frozen: handlers are read without a lock */
+    struct wefti_handlers *handlers = load_own(&table->handlers);
+    if (!error && !handlers) {
+        handlers = wefti_alloc(sizeof *handlers);
+        error = handlers ? 0 : -ENOMEM;
+    }
+    if (!error && find(table, command)) {
+        error = -EEXIST;
+    } else if (!error && command < DIRECT) {
+        handlers->direct[command] = (struct handler){fn, arg, command, NULL};
+    } else if (!error) {
+        struct handler *handler = wefti_alloc(sizeof *handler);
+        error = handler ? 0 : -ENOMEM;
+        if (handler) {
+            *handler = (struct handler){fn, arg, command, handlers->others};
+            handlers->others = handler;
+        }
+    }
+    if (handlers)
+        store_release(&table->handlers, handlers); /* pairs with find */
+    wefti_lock_give(&table->lock);
+    return error;
+}
+
+void wefti_handlers_fini(struct wefti_handlers *handlers) {
+    if (!handlers)
+        return;
+    for (struct handler *handler = handlers->others, *next; handler; handler = next) {
+        next = handler->next;
+        wefti_free(handler, sizeof *handler);
+    }
+    wefti_free(handlers, sizeof *handlers);
+}

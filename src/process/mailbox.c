@@ -1,0 +1,318 @@
+/* mailbox.c - the lanes that messages wait in, and bounded mailboxes (process.h has the protocol). */
+#include <string.h>
+
+#include "process/process.h"
+#include "task/account.h"
+
+/* -- Lanes --------------------------------------------------------------------------------------------------- */
+
+static void wake(struct wefti_process *process, bool system) {
+    struct weft_task *task =
+        load_relaxed(&process->task); /* after O2; should it have ended, any task that was there will do */
+    if (!task)
+        return;
+    if (system || load_relaxed(&process->wake_blocked)) /* as `task` */
+        wefti_wake_loosely(task);                       /* S2: wake */
+    else
+        wefti_wake_unless(task, process->table->blocked); /* S2: wake; W34 */
+}
+
+static bool push(struct wefti_process *process, wefti_lane *lane, uint32_t generation, struct wefti_message *message) {
+    uint64_t found = load_relaxed(lane); /* only compared */
+    do {
+        if (found >> WEFTI_LANE_SHIFT != (generation & WEFTI_LANE_TAG))
+            return false;
+        message->link.next = wefti_lane_first(found);
+        /* S1.  Release: the message, to P1.  Acquire: the task, from O2. */
+    } while (!cas_acq_rel(lane, &found, wefti_lane_word(generation, message)));
+    if (!(found & WEFTI_LANE_POINTER))
+        wake(process, lane == &process->system);
+    return true;
+}
+
+bool wefti_mailbox_push_system(struct wefti_process *process, uint32_t generation, struct wefti_message *message) {
+    return push(process, &process->system, generation, message);
+}
+
+/* Behind `into`: newest first as they lie there, turned round. */
+static void append_lane(struct wefti_link *item, struct wefti_chain *into) {
+    struct wefti_link *first = NULL, *last = item;
+    uint32_t count = 0;
+    for (struct wefti_link *below; item; item = below, count++) {
+        below = item->next;
+        item->next = first;
+        first = item;
+    }
+    if (!count)
+        return;
+    *(into->count ? &into->last->next : &into->first) = first;
+    into->last = last;
+    into->count += count;
+}
+
+static void take_lane(wefti_lane *lane, struct wefti_chain *into) {
+    uint64_t found = load_relaxed(lane); /* only the process itself empties it */
+    if (found & WEFTI_LANE_POINTER) {
+        found = xchg_acquire(lane, found & ~WEFTI_LANE_POINTER); /* P1, pairs with S1 */
+        append_lane(wefti_lane_first(found), into);
+    }
+}
+
+static void append_chain(struct wefti_chain *into, struct wefti_chain *from) {
+    if (!from->count)
+        return;
+    *(into->count ? &into->last->next : &into->first) = from->first;
+    into->last = from->last;
+    into->count += from->count;
+    from->count = 0;
+}
+
+void wefti_mailbox_open(struct wefti_process *process) {
+    uint32_t generation = load_own(&process->generation);
+    store_release(&process->system, wefti_lane_word(generation, NULL)); /* O2, pairs with S1 */
+    if (!process->bounded)
+        store_release(&process->messages, wefti_lane_word(generation, NULL)); /* O2, pairs with S1 */
+}
+
+/* -- Bounded mailboxes: under the lock ----------------------------------------------------------------------- */
+
+static bool fits(const struct wefti_process *process, uint32_t count, uint64_t bytes) {
+    return (!process->max_messages || count <= process->max_messages) &&
+           (!process->max_bytes || bytes <= process->max_bytes);
+}
+
+static bool has_room(const struct wefti_process *process, const struct wefti_message *message) {
+    return fits(process, process->queued + 1, process->queued_bytes + message->size);
+}
+
+/* True: it is the first, and the process is to be woken. */
+static bool append(struct wefti_process *process, struct wefti_message *message) {
+    bool first = process->ordered.count == 0;
+    wefti_chain_append(&process->ordered, &message->link);
+    process->queued++;
+    process->queued_bytes += message->size;
+    store_relaxed(&process->ordered_count, process->ordered.count); /* a look; the wake orders it */
+    return first;
+}
+
+/* The oldest go, until the rest fits. */
+static void trim(struct wefti_process *process, struct wefti_chain *chain, uint64_t *bytes,
+                 struct wefti_chain *dropped) {
+    while (!fits(process, chain->count, *bytes)) {
+        struct wefti_link *oldest = wefti_chain_take(chain);
+        *bytes -= wefti_message_of(oldest)->size;
+        wefti_chain_append(dropped, oldest);
+    }
+}
+
+/* Wait for room: whoever makes some puts our message in. */
+static int wait_for_room(struct wefti_process *process, struct wefti_waiter *waiter, int64_t until) {
+    int why = wefti_waiter_wait(waiter, until, "room in a mailbox");
+    if (why) {
+        wefti_lock_take(&process->lock);
+        bool was = wefti_waiters_remove(&process->senders, waiter);
+        wefti_lock_give(&process->lock);
+        if (was)
+            return why;
+        wefti_waiter_settle(waiter); /* it is in, or the process has ended */
+    }
+    return (int)waiter->result;
+}
+
+/* The lane was closed: a bounded mailbox, or none. */
+static int send_bounded(struct wefti_processes *table, weft_pid to, struct wefti_message *message, int64_t until) {
+    struct wefti_chain dropped = {NULL, NULL, 0};
+    struct wefti_waiter waiter;
+    struct wefti_process *process = wefti_process_lock(table, to);
+    if (!process)
+        return -ESRCH;
+    int error = 0;
+    bool first = false;
+    if (!process->bounded) {
+        error = -ESRCH; /* it had not begun when we looked */
+    } else if (process->max_bytes && message->size > process->max_bytes) {
+        error = -EMSGSIZE;
+    } else if (process->policy == WEFT_MAILBOX_DROP_OLDEST) {
+        first = append(process, message);
+        trim(process, &process->ordered, &process->queued_bytes, &dropped);
+        process->queued = process->ordered.count;
+        store_relaxed(&process->ordered_count, process->ordered.count); /* a look */
+    } else if (!process->senders.first && has_room(process, message)) {
+        first = append(process, message);
+    } else if (process->policy == WEFT_MAILBOX_DROP_NEWEST) {
+        wefti_chain_append(&dropped, &message->link);
+    } else if (process->policy == WEFT_MAILBOX_REFUSE || until == WEFT_NOW || wefti_waiter_init(&waiter)) {
+        error = -ENOBUFS; /* also: a class must not wait */
+    } else {
+        waiter.slot = message;
+        wefti_waiters_append(&process->senders, &waiter);
+        wefti_lock_give(&process->lock);
+        return wait_for_room(process, &waiter, until);
+    }
+    wefti_lock_give(&process->lock);
+    if (first)
+        wake(process, false);
+    wefti_messages_free(table, &dropped);
+    return error;
+}
+
+void wefti_mailbox_used(struct wefti_process *process, uint32_t count, uint64_t bytes) {
+    if (!process->bounded || !count)
+        return;
+    process->pending_bytes -= bytes;
+    if (process->policy == WEFT_MAILBOX_DROP_OLDEST)
+        return;
+    wefti_lock_take(&process->lock);
+    process->queued -= count;
+    process->queued_bytes -= bytes;
+    while (process->senders.first && has_room(process, process->senders.first->slot)) {
+        struct wefti_waiter *waiter = wefti_waiters_take(&process->senders);
+        append(process, waiter->slot); /* we run: no wake */
+        waiter->result = 0;
+        wefti_waker waker = wefti_waiter_serve(waiter);
+        wefti_lock_give(&process->lock);
+        wefti_waiter_wake(waker);
+        wefti_lock_take(&process->lock);
+    }
+    wefti_lock_give(&process->lock);
+}
+
+static void take_ordered(struct wefti_process *process) {
+    struct wefti_chain dropped = {NULL, NULL, 0};
+    wefti_lock_take(&process->lock);
+    for (struct wefti_link *item = process->ordered.count ? process->ordered.first : NULL; item; item = item->next)
+        process->pending_bytes += wefti_message_of(item)->size;
+    append_chain(&process->pending, &process->ordered);
+    store_relaxed(&process->ordered_count, 0); /* a look */
+    if (process->policy == WEFT_MAILBOX_DROP_OLDEST) { /* what was unread before counts as well */
+        process->queued = 0;
+        process->queued_bytes = 0;
+        trim(process, &process->pending, &process->pending_bytes, &dropped);
+    }
+    wefti_lock_give(&process->lock);
+    wefti_messages_free(process->table, &dropped);
+}
+
+/* -- The process --------------------------------------------------------------------------------------------- */
+
+void wefti_mailbox_take(struct wefti_process *process) {
+    take_lane(&process->system, &process->urgent);
+    take_lane(&process->messages, &process->pending);
+    if (WEFTI_UNLIKELY(load_relaxed(&process->ordered_count))) /* a look; who makes it so wakes us */
+        take_ordered(process);
+}
+
+void wefti_mailbox_close(struct wefti_process *process, struct wefti_chain *unread) {
+    append_lane(wefti_lane_first(xchg_acquire(&process->system, WEFTI_LANE_CLOSED)), unread); /* X1, pairs with S1 */
+    append_lane(wefti_lane_first(xchg_acquire(&process->messages, WEFTI_LANE_CLOSED)), unread); /* X1, pairs with S1 */
+    append_chain(unread, &process->urgent);
+    append_chain(unread, &process->pending);
+    append_chain(unread, &process->ordered);
+    if (process->current)
+        wefti_chain_append(unread, &process->current->link);
+    process->current = NULL;
+    store_relaxed(&process->ordered_count, 0); /* a look */
+    process->queued = 0;
+    process->queued_bytes = process->pending_bytes = 0;
+    /* The next owner's.  Its lower bits are not 0, which is the closed lane's; when all are used up, the slot is. */
+    uint32_t next = load_own(&process->generation) + 1;
+    next += (next & WEFTI_LANE_TAG) == 0 && next != 0;
+    store_relaxed(&process->generation, next); /* a hint to find; under the lock */
+}
+
+void wefti_mailbox_turn_away(struct wefti_process *process) {
+    for (;;) {
+        wefti_lock_take(&process->lock);
+        struct wefti_waiter *waiter = wefti_waiters_take(&process->senders);
+        wefti_waker waker = 0;
+        if (waiter) {
+            waiter->result = -ESRCH;
+            waker = wefti_waiter_serve(waiter);
+        }
+        wefti_lock_give(&process->lock);
+        if (!waiter)
+            return;
+        wefti_waiter_wake(waker);
+    }
+}
+
+int wefti_mailbox_tell(struct wefti_processes *table, weft_pid to, uint8_t type, uint64_t tag, weft_pid from, int error,
+                       const void *data, size_t size) {
+    struct wefti_process *process = wefti_process_find(table, to);
+    if (!process)
+        return -ESRCH;
+    if (size > UINT32_MAX)
+        return -EMSGSIZE;
+    struct wefti_message *message = wefti_message_new(table, type, tag, data, size);
+    if (!message)
+        return -ENOMEM;
+    message->from = from;
+    message->error = error;
+    if (wefti_mailbox_push_system(process, wefti_pid_generation(to), message))
+        return 0;
+    wefti_message_free(table, message);
+    return -ESRCH;
+}
+
+/* -- Sending ------------------------------------------------------------------------------------------------- */
+
+int wefti_mailbox_send(struct wefti_processes *table, weft_pid to, struct wefti_message *message, int64_t until) {
+    struct wefti_process *process = wefti_process_find(table, to);
+    if (!process)
+        return -ESRCH;
+    if (WEFTI_LIKELY(push(process, &process->messages, wefti_pid_generation(to), message)))
+        return 0;
+    return send_bounded(table, to, message, until);
+}
+
+/* The table to send into, or NULL and why not. */
+static struct wefti_processes *table_of(struct weft_runtime *rt, size_t size, int *error) {
+    struct wefti_processes *table = wefti_processes_of(rt, false);
+    *error = size > UINT32_MAX           ? -EMSGSIZE
+             : table                     ? wefti_charge_channel_call()
+             : rt || wefti_worker_self() ? -ESRCH
+                                         : -EINVAL;
+    return *error ? NULL : table;
+}
+
+static int send_copy(struct weft_runtime *rt, weft_pid to, uint64_t tag, const void *data, size_t size, int64_t until) {
+    int error;
+    struct wefti_processes *table = table_of(rt, size, &error);
+    if (!table)
+        return error;
+    struct wefti_message *message = wefti_message_new(table, WEFT_MESSAGE, tag, data, size);
+    if (!message)
+        return -ENOMEM;
+    error = wefti_mailbox_send(table, to, message, until);
+    if (error)
+        wefti_message_free(table, message);
+    return error;
+}
+
+int weft_send(weft_runtime *rt, weft_pid to, uint64_t tag, const void *data, size_t size) {
+    return send_copy(rt, to, tag, data, size, WEFT_NEVER);
+}
+
+int weft_try_send(weft_runtime *rt, weft_pid to, uint64_t tag, const void *data, size_t size) {
+    return send_copy(rt, to, tag, data, size, WEFT_NOW);
+}
+
+int weft_send_ref(weft_runtime *rt, weft_pid to, uint64_t tag, void *data, size_t size, void (*release)(void *data)) {
+    int error;
+    struct wefti_processes *table = table_of(rt, size, &error);
+    if (!table)
+        return error;
+    struct wefti_message *message = wefti_message_new(table, WEFT_MESSAGE, tag, NULL, 0);
+    if (!message)
+        return -ENOMEM;
+    message->is_inline = false;
+    message->size = (uint32_t)size;
+    message->outside.data = data;
+    message->outside.release = release;
+    error = wefti_mailbox_send(table, to, message, WEFT_NEVER);
+    if (error) {
+        message->is_inline = true; /* on failure it stays the caller's */
+        wefti_message_free(table, message);
+    }
+    return error;
+}

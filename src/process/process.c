@@ -1,0 +1,284 @@
+/* process.c - starting and ending processes. */
+#include "process/process.h"
+
+#include <string.h>
+
+/* -- Who am I ---------------------------------------------------------------------------------------------- */
+
+static void fiber_ended(struct wefti_fiber *fiber);
+
+struct wefti_process *wefti_process_of(struct weft_task *task) {
+    if (wefti_task_is_fiber(task)) {
+        struct wefti_owner *owner = wefti_fiber_of(task)->owner;
+        return owner && owner->ended == fiber_ended
+                   ? (struct wefti_process *)(void *)((char *)owner - offsetof(struct wefti_process, owner))
+                   : NULL;
+    }
+    return task->poll == wefti_process_poll ? ((struct wefti_process_header *)wefti_task_state(task))->process : NULL;
+}
+
+struct wefti_process *wefti_process_self(void) {
+    struct wefti_worker *w = wefti_worker_here();
+    return w && w->current ? wefti_process_of(w->current) : NULL;
+}
+
+weft_pid weft_self(void) {
+    struct wefti_process *self = wefti_process_self();
+    return self ? wefti_process_pid(self) : WEFT_PID_NONE;
+}
+
+bool weft_process_is_alive(weft_runtime *rt, weft_pid pid) {
+    struct wefti_process *process = wefti_process_lock(wefti_processes_of(rt, false), pid);
+    if (process)
+        wefti_lock_give(&process->lock);
+    return process != NULL;
+}
+
+uint64_t weft_process_count(weft_runtime *rt) {
+    struct wefti_processes *table = wefti_processes_of(rt, false);
+    return table ? load_relaxed(&table->alive) : 0; /* a figure */
+}
+
+/* -- Ending ------------------------------------------------------------------------------------------------ */
+
+/* Whoever looks for the pid from now on finds nothing.  Returns its links; *reason: how it ended. */
+static struct wefti_message *leave(struct wefti_process *process, int *reason) {
+    struct wefti_chain unread = {NULL, NULL, 0};
+    wefti_lock_take(&process->lock);
+    weft_pid pid = wefti_process_pid(process);
+    struct wefti_message *links = process->links;
+    process->links = NULL;
+    process->alive = false;
+    *reason = process->reason ? process->reason : *reason;
+    store_relaxed(&process->task, NULL); /* a late sender wakes nobody, or whoever is there next */
+    wefti_mailbox_close(process, &unread);
+    wefti_lock_give(&process->lock);
+    wefti_mailbox_turn_away(process);
+    wefti_messages_free(process->table, &unread);
+    wefti_names_end(process, pid);
+    sub_relaxed(&process->table->alive, 1); /* a figure */
+    return links;
+}
+
+/* On a worker, once, when the task is over. */
+static void ended(struct wefti_process *process, int status) {
+    struct wefti_message *links = leave(process, &status);
+    wefti_links_end(process->table, links, status);
+    wefti_process_give(process);
+}
+
+static void fiber_ended(struct wefti_fiber *fiber) { ended(wefti_process_of(&fiber->task), fiber->task.status); }
+
+/* The drop function of a class's task. */
+static void class_ended(void *state) {
+    struct wefti_process_header *header = state;
+    struct wefti_process *process = header->process;
+    struct weft_task *task = load_own(&process->task);
+    if (process->class_->close)
+        process->class_->close(header + 1);
+    ended(process, task->status);
+}
+
+int weft_process_exit(weft_runtime *rt, weft_pid pid, int reason) {
+    if (reason >= 0)
+        return -EINVAL;
+    struct wefti_process *process = wefti_process_lock(wefti_processes_of(rt, false), pid);
+    if (!process)
+        return -ESRCH;
+    if (!process->reason)
+        process->reason = reason;
+    struct weft_task *task = load_own(&process->task); /* alive while we hold the lock */
+    wefti_word_ref(&task->word);
+    wefti_lock_give(&process->lock);
+    wefti_cancel(task, WEFT_REASON_EXPLICIT);
+    wefti_task_unref(task, 0);
+    return 0;
+}
+
+int weft_process_cancel(weft_runtime *rt, weft_pid pid) {
+    struct wefti_processes *table = wefti_processes_of(rt, false);
+    return table ? wefti_mailbox_tell(table, pid, WEFT_MESSAGE_CANCEL, 0, weft_self(), -ECANCELED, NULL, 0) : -ESRCH;
+}
+
+/* -- Starting ---------------------------------------------------------------------------------------------- */
+
+static bool has_method(const weft_process_class *class_, const char *method) {
+    if (!class_->methods)
+        return true;
+    for (const char *const *known = class_->methods; method && *known; known++)
+        if (!strcmp(*known, method))
+            return true;
+    return false;
+}
+
+static int check(const weft_process_spec *spec) {
+    const weft_process_class *class_ = spec->class_;
+    if (!spec->fn == !class_ || (unsigned)spec->policy > WEFT_MAILBOX_DROP_OLDEST)
+        return -EINVAL;
+    if (class_ && (class_->size < sizeof *class_ || !class_->step || class_->state_size > WEFT_PROCESS_STATE_MAX ||
+                   !has_method(class_, spec->method)))
+        return -EINVAL;
+    return 0;
+}
+
+/* A slot that nobody knows yet becomes this process; its lanes are closed. */
+static void settle_in(struct wefti_process *process, const weft_process_spec *spec) {
+    process->owner.ended = fiber_ended;
+    process->class_ = spec->class_;
+    process->is_fiber = spec->fn != NULL;
+    process->blocked = process->idle = false;
+    process->in_flight = 0;
+    process->asking = 0;
+}
+
+static int make_fiber(struct weft_runtime *rt, struct wefti_process *process, const weft_process_spec *spec,
+                      struct wefti_room *room) {
+    weft_fiber_spec fiber = WEFT_FIBER_SPEC_INIT;
+    fiber.fn = spec->fn;
+    fiber.arg = spec->arg;
+    fiber.name = spec->name ? spec->name : "process";
+    fiber.stack_size = spec->stack_size;
+    return wefti_fiber_make(rt, &fiber, &process->owner, room);
+}
+
+/* A class: init runs here, in the caller, so that its refusal is the caller's error (W4). */
+static int make_class(struct weft_runtime *rt, struct wefti_process *process, const weft_process_spec *spec,
+                      struct wefti_room *room) {
+    const weft_process_class *class_ = spec->class_;
+    bool limited = load_relaxed(&rt->limited); /* set before there is anybody to ask about */
+    int error = limited ? wefti_admit_poll(rt) : 0;
+    if (error)
+        return error;
+    error = wefti_spawn_room(rt, sizeof(struct wefti_process_header) + class_->state_size, room);
+    if (error)
+        goto refused;
+    struct weft_task *task = room->task;
+    task->name = spec->name ? spec->name : class_->name ? class_->name : "process";
+    task->poll = wefti_process_poll;
+    task->drop = class_ended;
+    task->home = 0;
+    task->layout = WEFTI_STATE_LARGE;
+    struct wefti_process_header *header = wefti_task_state(task);
+    header->process = process;
+    memset(header + 1, 0, class_->state_size);
+    if (class_->init)
+        error = class_->init(header + 1, wefti_process_pid(process), spec->method, spec->input, spec->input_size);
+    struct wefti_worker *w = wefti_worker_here(); /* init may have waited, and be on another by now */
+    room->w = w && w->rt == rt ? w : NULL;
+    if (!error)
+        return 0;
+    wefti_slab_give(&rt->slab, room->w ? &room->w->cache : NULL, task);
+refused:
+    if (limited)
+        wefti_admit_refund(rt);
+    return error < 0 ? error : -EINVAL;
+}
+
+/* It exists from here on, O1 and O2: messages may come before it has run.  On failure it is to be refused. */
+static int appear(struct wefti_process *process, const weft_process_spec *spec, struct weft_task *task, weft_pid linked,
+                  uint64_t monitor) {
+    struct wefti_processes *table = process->table;
+    wefti_lock_take(&process->lock);
+    weft_pid pid = wefti_process_pid(process);
+    process->max_messages = spec->max_messages;
+    process->max_bytes = spec->max_bytes;
+    process->bounded = spec->max_messages || spec->max_bytes;
+    process->policy = (uint8_t)spec->policy;
+    process->trap_exit = spec->trap_exit;
+    process->reason = 0;
+    process->alive = true;
+    bool late = process->told =
+        load_relaxed(&table->rt->phase) != WEFTI_OPEN; /* the locks order it: table.c, closing */
+    store_relaxed(&process->wake_blocked, spec->wake_blocked_on_message);      /* O2 publishes it, and the task */
+    store_relaxed(&process->task, task);
+    wefti_mailbox_open(process);
+    wefti_lock_give(&process->lock);
+    add_relaxed(&table->alive, 1); /* a figure */
+    int error = spec->registered ? weft_register(table->rt, spec->registered, pid) : 0;
+    if (!error && linked)
+        error = monitor ? wefti_monitor_add(table, pid, linked, monitor, NULL) : wefti_link_both(table, linked, pid);
+    if (!error && late)
+        wefti_mailbox_tell(table, pid, WEFT_MESSAGE_CANCEL, 0, WEFT_PID_NONE, -ESHUTDOWN, NULL, 0);
+    return error;
+}
+
+/* It never began, and ends as one that nobody hears of. */
+static void disappear(struct weft_task *task) {
+    int reason = 0;
+    struct wefti_process *process = wefti_process_of(task);
+    wefti_links_forget(process->table, leave(process, &reason));
+    if (process->class_ && process->class_->close)
+        process->class_->close((struct wefti_process_header *)wefti_task_state(task) + 1);
+}
+
+/* Nobody was to know its pid, but init did. */
+static void spoil(struct wefti_process *process) {
+    struct wefti_chain none = {NULL, NULL, 0};
+    wefti_lock_take(&process->lock);
+    wefti_mailbox_close(process, &none);
+    wefti_lock_give(&process->lock);
+    wefti_process_give(process);
+}
+
+static int spawn(struct weft_runtime *rt, const weft_process_spec *given, struct wefti_process *linked,
+                 uint64_t *monitor, weft_pid *pid, weft_task **handle) {
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    struct wefti_room room;
+    struct wefti_worker *w = wefti_worker_self();
+    rt = rt ? rt : w ? w->rt : NULL;
+    if (!given || !rt)
+        return -EINVAL;
+    int error = wefti_known_struct(given, offsetof(weft_process_spec, arg), &spec, sizeof spec);
+    if (error || (error = check(&spec)))
+        return error;
+    struct wefti_processes *table = wefti_processes_of(rt, true);
+    struct wefti_process *process = table ? wefti_process_take(table) : NULL;
+    if (!process)
+        return -ENOMEM;
+    settle_in(process, &spec);
+    weft_pid self = wefti_process_pid(process), before = pid ? *pid : WEFT_PID_NONE;
+    uint64_t number = monitor ? wefti_monitor_number(linked, self) : 0;
+    error = spec.fn ? make_fiber(rt, process, &spec, &room) : make_class(rt, process, &spec, &room);
+    if (error) {
+        spoil(process);
+        return error;
+    }
+    if (pid)
+        *pid = self; /* first: it may run at once */
+    room.undo = disappear;
+    wefti_word_spawn(&room.task->word, handle != NULL); /* O1: who finds it may wake and cancel it */
+    error = appear(process, &spec, room.task, linked ? wefti_process_pid(linked) : WEFT_PID_NONE, number);
+    if (error)
+        wefti_spawn_refuse(&room, handle != NULL);
+    else
+        error = wefti_spawn_submit_born(&room, handle);
+    if (error) {
+        wefti_process_give(process);
+        if (pid)
+            *pid = before;
+    } else if (monitor) {
+        *monitor = number;
+    }
+    return error;
+}
+
+int weft_process_spawn(weft_runtime *rt, const weft_process_spec *spec, weft_pid *pid, weft_task **handle) {
+    return spawn(rt, spec, NULL, NULL, pid, handle);
+}
+
+int weft_process_go(weft_runtime *rt, weft_fiber_fn fn, void *arg, weft_pid *pid) {
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    spec.fn = fn;
+    spec.arg = arg;
+    return spawn(rt, &spec, NULL, NULL, pid, NULL);
+}
+
+int weft_process_spawn_linked(const weft_process_spec *spec, weft_pid *pid) {
+    struct wefti_process *self = wefti_process_self();
+    return self ? spawn(self->table->rt, spec, self, NULL, pid, NULL) : -EINVAL;
+}
+
+int weft_process_spawn_monitored(const weft_process_spec *spec, weft_pid *pid, uint64_t *monitor) {
+    struct wefti_process *self = wefti_process_self();
+    return self && monitor ? spawn(self->table->rt, spec, self, monitor, pid, NULL) : -EINVAL;
+}

@@ -1,0 +1,238 @@
+/* process.h - the process object, its mailbox, and the table of all of them.  Internal.
+ *
+ * What.   A process lives in a slot of its runtime's table; a pid is the slot's index and a generation.  Slots are reused and never given
+ *         back while the runtime lives, so looking at one is always safe.
+ * Words.  lane: the newest message of a stack, below the lower bits of the generation (0: closed).  Two lanes: messages, and what the
+ *         system says.  A bounded mailbox keeps its messages in `ordered` instead, under the slot's lock, and its lane stays closed.
+ * Race.   start:  O1 the task's fields, its word      sender: S1 push with the pid's generation
+ *                 O2 open the lanes                           S2 it was empty: wake the task
+ *                                                     process: P1 take all: exchange for empty
+ *                                                              P2 nothing taken, nothing left over: PENDING
+ *                                                     end:     X1 exchange for closed; the next generation
+ * Claim.  A message is delivered to the process it was sent to, once, or the send fails, or the process ends with it unread.
+ * Why.    S1 compares the generation in the word itself: after X1 it fails, also when the slot has a new owner.  S1 after O2 knows the task.
+ *         S2 after S1 finds the task idle, or sets NOTIFIED, which the runner captures after P2 (word.h); if S1 comes before P1 it
+ *         is taken.  Who finds the lane not empty need not wake: whoever made it so did, or will.
+ *         The task that S2 wakes may have gone meanwhile: wefti_wake_loosely.
+ *         The lane has 22 bits of the generation, the pid all 32: to be deceived, a sender would have to stop between looking at the slot and
+ *         S1 for exactly a multiple of four million owners.
+ * Lock.   links, monitors, the bounded mailbox and its waiters, starting and ending: the slot's lock.  While it is held and the
+ *         generation is the pid's, the task is alive.  No user's code is called under it, and no other lock but a fiber's taken.
+ * Checked by.  test/model/process.c
+ */
+#ifndef WEFTI_PROCESS_PROCESS_H
+#define WEFTI_PROCESS_PROCESS_H
+
+#include <weft/process.h>
+
+#include "fiber/fiber.h"
+#include "fiber/wait.h"
+#include "queue/nodes.h"
+
+/* -- Messages ---------------------------------------------------------------------------------------------- */
+
+#define WEFTI_MESSAGE_INLINE 24u
+
+/* A message; or a link or monitor, which becomes the message that tells of the end: so that this never lacks memory. */
+struct wefti_message {
+    struct wefti_link link; /* in a lane or chain; of a record, the next in its list */
+    uint64_t tag; /* of a record: the monitor's number, or 0: a link */
+    weft_pid from; /* of a record: whose end it tells of */
+    uint32_t size;
+    int error;
+    uint8_t type;
+    bool is_inline;
+    bool is_reply;
+    uint8_t reserved[5];
+    union {
+        unsigned char bytes[WEFTI_MESSAGE_INLINE];
+        struct {
+            void *data;
+            void (*release)(void *data);
+        } outside;
+        struct {
+            struct wefti_message *prev;
+            weft_pid to; /* who is told */
+        } record;
+    };
+};
+_Static_assert(sizeof(struct wefti_message) <= WEFTI_NODE_SIZE, "a message is one node");
+
+static inline struct wefti_message *wefti_message_of(struct wefti_link *link) {
+    return (struct wefti_message *)(void *)link; /* its first field */
+}
+
+/* -- Lanes ------------------------------------------------------------------------------------------------- */
+
+typedef _Atomic uint64_t wefti_lane;
+
+/* Messages are aligned to their size, so the pointer has 42 bits that say something. */
+#define WEFTI_LANE_SHIFT 42
+#define WEFTI_LANE_POINTER ((UINT64_C(1) << WEFTI_LANE_SHIFT) - 1)
+#define WEFTI_LANE_TAG ((UINT32_C(1) << (64 - WEFTI_LANE_SHIFT)) - 1)
+#define WEFTI_LANE_CLOSED UINT64_C(0)
+_Static_assert(WEFTI_NODE_SIZE == 64, "six bits of the pointer are zero");
+
+static inline struct wefti_link *wefti_lane_first(uint64_t lane) {
+    return (struct wefti_link *)(uintptr_t)((lane & WEFTI_LANE_POINTER) << 6);
+}
+static inline uint64_t wefti_lane_word(uint32_t generation, const void *message) {
+    return (uint64_t)generation << WEFTI_LANE_SHIFT | (uintptr_t)message >> 6;
+}
+
+/* -- The process ------------------------------------------------------------------------------------------- */
+
+struct wefti_process {
+    /* What senders touch. */
+    _Alignas(64) wefti_lane messages;
+    wefti_lane system;
+    _Atomic(struct weft_task *) task;
+    _Atomic uint32_t generation; /* of the process that is there, or will be next; 0: used up */
+    uint32_t index;
+    _Atomic bool wake_blocked;
+    _Atomic uint32_t ordered_count; /* of `ordered`: a look */
+    struct wefti_processes *table;
+
+    /* The process's own. */
+    _Alignas(64) struct wefti_chain urgent; /* taken out of the lanes, not yet used: the system's ... */
+    struct wefti_chain pending; /* ... and messages */
+    uint64_t pending_bytes; /* when bounded */
+    struct wefti_message *current; /* the message that weft_receive gave last */
+    uint64_t asking; /* the number of weft_ask's question */
+    uint64_t monitors; /* numbers given so far */
+    const weft_process_class *class_;
+    struct wefti_owner owner; /* of its fiber */
+    uint32_t in_flight; /* commands */
+    bool is_fiber;
+    bool blocked, idle; /* a class: waits for commands; has nothing to do without messages */
+
+    /* Under the lock. */
+    struct wefti_lock lock;
+    bool alive, trap_exit, told,
+        named; /* told: that the runtime stops; named: it has names, or is in groups (name.c) */
+    bool bounded;
+    uint8_t policy;
+    int reason; /* of an exit that was asked for */
+    uint32_t max_messages;
+    uint64_t max_bytes;
+    struct wefti_message *links; /* and monitors */
+    struct wefti_waiters senders; /* that wait for room, each with its message */
+    struct wefti_chain ordered; /* instead of `messages`, when bounded */
+    uint32_t queued; /* unread messages, if bounded; those that drop the oldest count `ordered` only */
+    uint64_t queued_bytes;
+    struct wefti_process *next_free;
+};
+
+#ifndef WEFTI_PROCESS_CHUNK
+#define WEFTI_PROCESS_CHUNK 1024u
+#define WEFTI_PROCESS_CHUNKS 4096u
+#endif
+#define WEFTI_PROCESS_INDEX_BITS 24
+
+struct wefti_names;
+struct wefti_handlers;
+
+struct wefti_processes {
+    struct wefti_annex annex; /* first: of the runtime */
+    struct weft_runtime *rt;
+    struct wefti_lock lock;
+    uint16_t
+        blocked; /* the sub-state of a task whose class waits for commands: messages do not wake it (W34); 0: they do */
+    struct wefti_process *free;
+    uint32_t made; /* slots that have ever been used */
+    _Atomic uint64_t alive;
+    struct wefti_nodes nodes;
+    struct wefti_lock names_lock;
+    struct wefti_names *names;
+    _Atomic(struct wefti_handlers *) handlers; /* command.c */
+    _Atomic(struct wefti_process *) chunk[WEFTI_PROCESS_CHUNKS];
+};
+
+/* -- table.c ----------------------------------------------------------------------------------------------- */
+/* The runtime's table, made if need be; rt NULL: the caller's.  NULL: no runtime, or no memory. */
+struct wefti_processes *wefti_processes_of(struct weft_runtime *rt, bool make);
+/* A free slot, or NULL. */
+struct wefti_process *wefti_process_take(struct wefti_processes *table);
+void wefti_process_give(struct wefti_process *process);
+weft_pid wefti_process_pid(const struct wefti_process *process);
+/* The slot that a pid names; NULL: none, or it has another owner by now.  Only a hint: the lane or the lock decides. */
+struct wefti_process *wefti_process_find(struct wefti_processes *table, weft_pid pid);
+/* A slot by its number, or NULL: it was never used. */
+struct wefti_process *wefti_process_at(struct wefti_processes *table, uint32_t index);
+static inline uint32_t wefti_pid_generation(weft_pid pid) { return (uint32_t)(pid >> WEFTI_PROCESS_INDEX_BITS); }
+static inline uint32_t wefti_pid_index(weft_pid pid) { return pid & ((1u << WEFTI_PROCESS_INDEX_BITS) - 1); }
+/* Take the lock of the process that a pid names; NULL: there is none. */
+struct wefti_process *wefti_process_lock(struct wefti_processes *table, weft_pid pid);
+
+/* -- message.c --------------------------------------------------------------------------------------------- */
+/* from: the calling process.  NULL: no memory, or more than fits into a size. */
+struct wefti_message *wefti_message_new(struct wefti_processes *table, uint8_t type, uint64_t tag, const void *data,
+                                        size_t size);
+/* Calls the release function of what was sent by reference: not under a lock. */
+void wefti_message_free(struct wefti_processes *table, struct wefti_message *message);
+void wefti_messages_free(struct wefti_processes *table, struct wefti_chain *chain);
+void wefti_message_show(struct wefti_message *message, weft_message *out);
+
+/* -- mailbox.c --------------------------------------------------------------------------------------------- */
+/* S1, S2, the system's lane.  False: the process has ended; the message is still the caller's. */
+bool wefti_mailbox_push_system(struct wefti_process *process, uint32_t generation, struct wefti_message *message);
+/* A message, waiting for room at most until then if the policy is that.  0: it is the receiver's; an error: still the caller's. */
+int wefti_mailbox_send(struct wefti_processes *table, weft_pid to, struct wefti_message *message, int64_t until);
+/* O2, under the lock. */
+void wefti_mailbox_open(struct wefti_process *process);
+/* P1: all that has come, behind `urgent` and `pending`. */
+void wefti_mailbox_take(struct wefti_process *process);
+static inline bool wefti_mailbox_is_empty(struct wefti_process *process) {
+    return !(load_relaxed(&process->messages) & WEFTI_LANE_POINTER) &&
+           !(load_relaxed(&process->system) & WEFTI_LANE_POINTER) &&
+           !load_relaxed(&process->ordered_count); /* a look */
+}
+/* So many messages have been taken out of `pending`: room for others, if it is bounded. */
+void wefti_mailbox_used(struct wefti_process *process, uint32_t count, uint64_t bytes);
+/* X1, under the lock: nothing more comes in.  What is unread is to be thrown away after it. */
+void wefti_mailbox_close(struct wefti_process *process, struct wefti_chain *unread);
+/* After it: those who wait for room are told that the process has ended. */
+void wefti_mailbox_turn_away(struct wefti_process *process);
+/* Something that the system says: never refused but for want of memory. */
+int wefti_mailbox_tell(struct wefti_processes *table, weft_pid to, uint8_t type, uint64_t tag, weft_pid from, int error,
+                       const void *data, size_t size);
+
+/* -- process.c --------------------------------------------------------------------------------------------- */
+/* The calling process, or NULL. */
+struct wefti_process *wefti_process_self(void);
+/* The process that a task is, or NULL. */
+struct wefti_process *wefti_process_of(struct weft_task *task);
+
+/* In front of a class's own state. */
+struct wefti_process_header {
+    struct wefti_process *process;
+    uint64_t align;
+};
+_Static_assert(WEFT_PROCESS_STATE_MAX + sizeof(struct wefti_process_header) == WEFT_STATE_MAX, "as promised");
+
+/* -- step.c ------------------------------------------------------------------------------------------------ */
+/* The poll function of processes that are classes. */
+weft_poll wefti_process_poll(struct weft_task *task, void *state);
+
+/* -- link.c ------------------------------------------------------------------------------------------------ */
+/* Tell everyone who is linked to a process, or monitors it; called once, without locks, with the list that it had. */
+void wefti_links_end(struct wefti_processes *table, struct wefti_message *links, int reason);
+/* The same for one that never began: it is only forgotten. */
+void wefti_links_forget(struct wefti_processes *table, struct wefti_message *links);
+/* A number for a monitor of the process with that pid. */
+uint64_t wefti_monitor_number(struct wefti_process *self, weft_pid pid);
+/* A record in the list of `pid`, which tells `to` of its end.  *record may be NULL. */
+int wefti_monitor_add(struct wefti_processes *table, weft_pid pid, weft_pid to, uint64_t monitor,
+                      struct wefti_message **record);
+/* Take such a record out.  False: the process has ended, and the message has come or is coming. */
+bool wefti_monitor_remove(struct wefti_processes *table, weft_pid pid, struct wefti_message *record);
+int wefti_link_both(struct wefti_processes *table, weft_pid self, weft_pid other);
+
+/* -- name.c ------------------------------------------------------------------------------------------------ */
+void wefti_names_end(struct wefti_process *process, weft_pid pid);
+void wefti_names_fini(struct wefti_names *names);
+
+/* -- command.c --------------------------------------------------------------------------------------------- */
+void wefti_handlers_fini(struct wefti_handlers *handlers);
+
+#endif

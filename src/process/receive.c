@@ -1,0 +1,168 @@
+/* receive.c - a process that is a fiber takes its messages: in order, or those it wants; asking and replying. */
+#include "process/process.h"
+#include "task/account.h"
+
+static bool something_came(void *process) { return !wefti_mailbox_is_empty(process); }
+
+/* How far a receive has looked: all up to `after` has been refused.  New messages come behind it. */
+struct look {
+    struct wefti_chain *chain;
+    struct wefti_link *after; /* NULL: nothing yet */
+};
+
+static struct wefti_message *unlink_next(struct look *look) {
+    struct wefti_chain *chain = look->chain;
+    struct wefti_link **at = look->after ? &look->after->next : &chain->first, *item = *at;
+    *at = item->next;
+    if (chain->last == item)
+        chain->last = look->after;
+    chain->count--;
+    return wefti_message_of(item);
+}
+
+static struct wefti_link *next_item(const struct look *look) {
+    if (!look->chain->count)
+        return NULL;
+    return !look->after ? look->chain->first : look->after == look->chain->last ? NULL : look->after->next;
+}
+
+/* A reply that nobody waits for any more. */
+static bool is_late(const struct wefti_process *self, const struct wefti_message *message) {
+    return message->is_reply && (message->tag & WEFT_TAG_RESERVED) && message->tag != self->asking;
+}
+
+static void use(struct wefti_process *self, const struct wefti_message *message) {
+    if (message->type == WEFT_MESSAGE)
+        wefti_mailbox_used(self, 1, message->size);
+}
+
+/* Take the next one that the filter wants out of a chain, or NULL. */
+static struct wefti_message *pick(struct wefti_process *self, struct look *look, weft_filter_fn filter, void *arg) {
+    for (struct wefti_link *item; (item = next_item(look));) {
+        struct wefti_message *message = wefti_message_of(item);
+        if (WEFTI_UNLIKELY(is_late(self, message))) {
+            unlink_next(look);
+            use(self, message);
+            wefti_message_free(self->table, message);
+            continue;
+        }
+        if (filter) {
+            weft_message shown;
+            wefti_message_show(message, &shown);
+            if (!filter(&shown, arg)) {
+                look->after = item;
+                continue;
+            }
+        }
+        return unlink_next(look);
+    }
+    return NULL;
+}
+
+static int receive(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg, int64_t until) {
+    if (self->current) {
+        struct wefti_message *old = self->current;
+        self->current = NULL; /* first: its release function may be the user's */
+        wefti_message_free(self->table, old);
+    }
+    struct look urgent = {&self->urgent, NULL}, pending = {&self->pending, NULL};
+    for (;;) {
+        if (!wefti_mailbox_is_empty(self)) {
+            uint32_t count = self->pending.count;
+            wefti_mailbox_take(self);
+            if (self->pending.count < count || self->bounded) /* the oldest may have been dropped */
+                pending.after = NULL;
+        }
+        struct wefti_message *found = pick(self, &urgent, filter, arg);
+        if (!found)
+            found = pick(self, &pending, filter, arg);
+        if (found) {
+            use(self, found);
+            self->current = found;
+            wefti_message_show(found, message);
+            return 0;
+        }
+        int error = wefti_fiber_wait(wefti_fiber_self(), something_came, self, until, "a message");
+        if (error)
+            return error;
+    }
+}
+
+int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_deadline until) {
+    struct wefti_process *self = wefti_process_self();
+    if (!self || !self->is_fiber || !message)
+        return -EINVAL;
+    int error = wefti_charge_channel_call();
+    return error ? error : receive(self, message, filter, arg, until);
+}
+
+/* -- Asking -------------------------------------------------------------------------------------------------- */
+
+/* The number of a monitor is unique: it is the question's tag, and if the other ends first, that is the answer. */
+static bool is_answer(const weft_message *message, void *arg) {
+    const struct wefti_process *self = arg;
+    return message->tag == self->asking;
+}
+
+/* The other has ended, and its end is on its way to us: nobody wants to know. */
+static void forget_end(struct wefti_process *self) {
+    struct look urgent = {&self->urgent, NULL};
+    for (;;) {
+        wefti_mailbox_take(self);
+        struct wefti_message *found = pick(self, &urgent, is_answer, self);
+        if (found) {
+            wefti_message_free(self->table, found);
+            return;
+        }
+        wefti_fiber_wait_always(wefti_fiber_self(), something_came, self, "the end of a process");
+    }
+}
+
+int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, weft_deadline until) {
+    struct wefti_process *self = wefti_process_self();
+    if (!self || !self->is_fiber || !reply)
+        return -EINVAL;
+    int error = size > UINT32_MAX ? -EMSGSIZE : wefti_charge_channel_call();
+    if (error)
+        return error;
+    struct wefti_processes *table = self->table;
+    struct wefti_message *record, *message;
+    uint64_t number = wefti_monitor_number(self, to);
+    if (!(message = wefti_message_new(table, WEFT_MESSAGE, number, data, size)))
+        return -ENOMEM;
+    error = wefti_monitor_add(table, to, wefti_process_pid(self), number, &record);
+    if (!error) {
+        error = wefti_mailbox_send(table, to, message, until);
+        bool sent = !error;
+        self->asking = number;
+        if (sent)
+            error = receive(self, reply, is_answer, self, until);
+        bool ended = sent && !error && reply->type == WEFT_MESSAGE_DOWN; /* then the record is the reply */
+        if (ended) /* what it sent before its end is there, and was overtaken */
+            error = receive(self, reply, is_answer, self, WEFT_NOW) ? -ESRCH : 0;
+        else if (!wefti_monitor_remove(table, to, record))
+            forget_end(self);
+        self->asking = 0;
+        if (sent)
+            return error;
+    }
+    wefti_message_free(table, message);
+    return error;
+}
+
+int weft_reply(const weft_message *to, const void *data, size_t size) {
+    struct wefti_processes *table = wefti_processes_of(NULL, false);
+    if (!to || !to->from || !table)
+        return -EINVAL;
+    int error = size > UINT32_MAX ? -EMSGSIZE : wefti_charge_channel_call();
+    if (error)
+        return error;
+    struct wefti_message *message = wefti_message_new(table, WEFT_MESSAGE, to->tag, data, size);
+    if (!message)
+        return -ENOMEM;
+    message->is_reply = true;
+    error = wefti_mailbox_send(table, to->from, message, WEFT_NEVER);
+    if (error)
+        wefti_message_free(table, message);
+    return error;
+}

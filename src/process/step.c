@@ -1,0 +1,79 @@
+/* step.c - a process that is a class: called with what has come, until it has nothing to do. */
+#include "process/command.h"
+#include "process/process.h"
+
+#define EVENTS 64u /* a step, at most */
+#define TURNS 8u   /* steps, before others have their turn */
+
+/* May a class that waits for its commands go on? */
+static bool is_released(struct wefti_process *process) {
+    return process->urgent.count ||
+           (process->pending.count && load_relaxed(&process->wake_blocked)); /* fixed while it lives */
+}
+
+/* One step with what is there, the system's first. */
+static int step(struct wefti_process *process, void *state, weft_step *out) {
+    weft_message events[EVENTS];
+    struct wefti_chain taken = {NULL, NULL, 0};
+    uint32_t count = 0, messages = 0;
+    uint64_t bytes = 0;
+    for (struct wefti_link *item; count < EVENTS; count++) {
+        item = wefti_chain_take(process->urgent.count ? &process->urgent : &process->pending);
+        if (!item)
+            break;
+        struct wefti_message *message = wefti_message_of(item);
+        process->in_flight -= message->type == WEFT_MESSAGE_YIELD && process->in_flight;
+        messages += message->type == WEFT_MESSAGE;
+        bytes += message->type == WEFT_MESSAGE ? message->size : 0;
+        wefti_message_show(message, &events[count]);
+        wefti_chain_append(&taken, item);
+    }
+    wefti_mailbox_used(process, messages, bytes);
+    int error = process->class_->step(state, events, count, out);
+    wefti_messages_free(process->table, &taken);
+    return error;
+}
+
+static bool upgrade(struct wefti_process *process, const weft_process_class *next) {
+    if (!next || !next->step || next->size < sizeof *next || next->state_size > process->class_->state_size)
+        return false;
+    process->class_ = next;
+    return true;
+}
+
+weft_poll wefti_process_poll(struct weft_task *task, void *raw) {
+    struct wefti_process_header *header = raw;
+    struct wefti_process *process = header->process;
+    for (uint32_t turn = 0; turn < TURNS; turn++) {
+        if (WEFTI_UNLIKELY(wefti_word_must_end(load_relaxed(&task->word)))) /* a flag; between two steps, it ends */
+            return WEFT_PENDING;
+        if (!wefti_mailbox_is_empty(process))
+            wefti_mailbox_take(process);
+        if (process->blocked) {
+            if (!is_released(process))
+                return WEFT_PENDING; /* what wakes it lies in a lane, or will */
+            process->blocked = false;
+            wefti_word_set_sub(&task->word, 0);
+        } else if (process->idle && !process->urgent.count && !process->pending.count) {
+            return WEFT_PENDING;
+        }
+        struct wefti_commands commands = {process->table, {NULL, NULL, 0}};
+        weft_step out = {WEFT_STEP_CONTINUE, 0, NULL, (struct wefti_step *)(void *)&commands};
+        int error = step(process, header + 1, &out);
+        if (error >= 0 && out.status == WEFT_STEP_UPGRADE && !upgrade(process, out.upgrade))
+            error = -EINVAL;
+        if (error < 0 || out.status == WEFT_STEP_DONE) {
+            wefti_messages_free(process->table, &commands.asked);
+            return weft_done(task, error < 0 ? error : out.result < 0 ? out.result : 0, NULL);
+        }
+        process->in_flight += commands.asked.count;
+        process->idle = out.status == WEFT_STEP_IDLE;
+        /* Blocked before anything is dispatched: a command that completes at once releases it again (W26). */
+        if (out.status == WEFT_STEP_YIELD && process->in_flight) {
+            process->blocked = true;
+            wefti_word_set_sub(&task->word, process->table->blocked);
+        }
+        wefti_commands_dispatch(&commands, wefti_process_pid(process));
+    }
+    return WEFT_YIELD;
+}

@@ -1,0 +1,76 @@
+/* nodes.h - small blocks of one size that travel between workers: a cache a worker, magazines exchanged through a depot.
+ *
+ * What.   A message is made on one worker and unmade on another.  Each works on its own cache without atomics; caches that run full or
+ *         empty exchange whole magazines with the depot under its lock, once in 64 blocks.
+ * Who.    A cache: its worker.  The depot: under its lock.  A block: whoever took it, until he gives it.
+ */
+#ifndef WEFTI_QUEUE_NODES_H
+#define WEFTI_QUEUE_NODES_H
+
+#include "base/link.h"
+#include "queue/lock.h"
+
+#ifndef WEFTI_NODES_MAGAZINE
+#define WEFTI_NODES_MAGAZINE 64u
+#define WEFTI_NODES_BLOCK 1024u /* made at a time; the first is the block's own link */
+#endif
+#define WEFTI_NODE_SIZE 64u
+
+struct wefti_nodes_cache {
+    struct wefti_chain loaded;
+    struct wefti_chain spare; /* empty or a whole magazine */
+};
+
+struct wefti_nodes {
+    struct wefti_lock lock;
+    struct wefti_chain free; /* all that no cache has */
+    struct wefti_link *blocks; /* memory, linked by its first word */
+};
+
+/* Every node must have been given back. */
+void wefti_nodes_fini(struct wefti_nodes *nodes);
+
+/* The inner parts. */
+bool wefti_nodes_refill(struct wefti_nodes *nodes, struct wefti_chain *into, uint32_t count);
+void wefti_nodes_drain(struct wefti_nodes *nodes, struct wefti_chain *from);
+
+static inline void wefti_nodes_push(struct wefti_chain *chain, struct wefti_link *node) {
+    node->next = chain->first;
+    if (!chain->count++)
+        chain->last = node;
+    chain->first = node;
+}
+
+/* A block of WEFTI_NODE_SIZE bytes, or NULL: no memory.  cache NULL: the caller is no worker. */
+static inline void *wefti_nodes_take(struct wefti_nodes *nodes, struct wefti_nodes_cache *cache) {
+    struct wefti_chain one = {NULL, NULL, 0};
+    if (WEFTI_UNLIKELY(!cache))
+        return wefti_nodes_refill(nodes, &one, 1) ? one.first : NULL;
+    if (WEFTI_UNLIKELY(!cache->loaded.count)) {
+        if (cache->spare.count) {
+            cache->loaded = cache->spare;
+            cache->spare.count = 0;
+        } else if (!wefti_nodes_refill(nodes, &cache->loaded, WEFTI_NODES_MAGAZINE)) {
+            return NULL;
+        }
+    }
+    return wefti_chain_take(&cache->loaded);
+}
+
+static inline void wefti_nodes_give(struct wefti_nodes *nodes, struct wefti_nodes_cache *cache, void *node) {
+    struct wefti_chain one = {NULL, NULL, 0};
+    if (WEFTI_UNLIKELY(!cache)) {
+        wefti_nodes_push(&one, node);
+        wefti_nodes_drain(nodes, &one);
+        return;
+    }
+    if (WEFTI_UNLIKELY(cache->loaded.count == WEFTI_NODES_MAGAZINE)) {
+        if (cache->spare.count)
+            wefti_nodes_drain(nodes, &cache->spare);
+        cache->spare = cache->loaded;
+        cache->loaded.count = 0;
+    }
+    wefti_nodes_push(&cache->loaded, node);
+}
+
+#endif

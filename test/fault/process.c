@@ -1,0 +1,110 @@
+/* process.c - processes when memory runs out: what is refused is refused in order, and who was linked or monitored is told all the same. */
+#include "sweep.h"
+
+static atomic_uint opened, closed, released;
+
+static int open_it(void *state, weft_pid self, const char *method, const void *input, size_t size) {
+    (void)state, (void)self, (void)method, (void)input, (void)size;
+    atomic_fetch_add(&opened, 1);
+    return 0;
+}
+static int step(void *state, const weft_message *events, size_t count, weft_step *out) {
+    int *stage = state;
+    out->status = WEFT_STEP_IDLE;
+    for (size_t i = 0; i < count; i++)
+        if (events[i].type == WEFT_MESSAGE_CANCEL)
+            out->status = WEFT_STEP_DONE;
+    if (out->status != WEFT_STEP_DONE && !(*stage)++)
+        CHECK(sweep_is_clean(weft_yield_command(out, 1, 1, NULL, 0))); /* unknown */
+    return 0;
+}
+static void close_it(void *state) {
+    (void)state;
+    atomic_fetch_add(&closed, 1);
+}
+static const weft_process_class class_ = {
+    .size = sizeof class_, .state_size = sizeof(int), .init = open_it, .step = step, .close = close_it};
+
+static void release(void *data) {
+    (void)data;
+    atomic_fetch_add(&released, 1);
+}
+
+/* Ends at once. */
+static int child(void *arg) {
+    (void)arg;
+    return -EIO;
+}
+
+/* Spawns, sends, monitors, asks: each may fail, but what succeeded is kept. */
+static int work(void *arg) {
+    weft_message m;
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_pid pid;
+    uint64_t monitor;
+    char large[300] = {0};
+    static int there;
+    unsigned expected = 0;
+    (void)arg;
+    spec.fn = child;
+    int error = weft_process_spawn_monitored(&spec, &pid, &monitor);
+    CHECK(sweep_is_clean(error));
+    expected += !error;
+    REQUIRE_EQ(weft_trap_exit(true), 0);
+    error = weft_process_spawn_linked(&spec, &pid);
+    CHECK(sweep_is_clean(error));
+    expected += !error;
+    error = weft_send(NULL, weft_self(), 1, large, sizeof large);
+    CHECK(sweep_is_clean(error));
+    expected += !error;
+    error = weft_send_ref(NULL, weft_self(), 1, &there, sizeof there, release);
+    CHECK(sweep_is_clean(error));
+    expected += !error;
+    unsigned references = !error;
+    CHECK(sweep_is_clean(weft_register(NULL, "worker", weft_self())));
+    CHECK(sweep_is_clean(weft_group_join(NULL, "workers", weft_self())));
+    error = weft_publish(NULL, "workers", 2, NULL, 0);
+    CHECK(error == 0 || error == 1 || error == -ENOMEM);
+    expected += error == 1;
+    for (; expected; expected--) /* each comes, though there may be no memory by now */
+        REQUIRE_EQ(weft_receive(&m, NULL, NULL, fixture_soon()), 0);
+    CHECK_EQ(weft_receive(&m, NULL, NULL, WEFT_NOW), -ETIMEDOUT);
+    CHECK_EQ(atomic_load(&released), references);
+    error = weft_ask(12345, NULL, 0, &m, WEFT_NOW);
+    CHECK(error == -ESRCH || error == -ENOMEM);
+    return 0;
+}
+
+static void scenario(void) {
+    weft_runtime *rt = sweep_begin(NULL);
+    if (!rt)
+        return;
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_task *task = NULL;
+    weft_pid pid = 7;
+    atomic_store(&opened, 0);
+    atomic_store(&closed, 0);
+    atomic_store(&released, 0);
+    spec.class_ = &class_;
+    spec.registered = "one";
+    int error = weft_process_spawn(rt, &spec, &pid, NULL);
+    CHECK(sweep_is_clean(error));
+    CHECK_EQ(weft_process_count(rt), error ? 0 : 1);
+    if (error)
+        CHECK_EQ(pid, 7);
+    spec = (weft_process_spec)WEFT_PROCESS_SPEC_INIT;
+    spec.fn = work;
+    error = weft_process_spawn(rt, &spec, &pid, &task);
+    CHECK(sweep_is_clean(error));
+    if (!error)
+        CHECK(sweep_is_clean(fixture_finish(task).status)); /* no memory for its stack */
+    /* Without memory for the message that asks it to end, the class is ended by force. */
+    error = weft_runtime_stop(rt, weft_after(wefti_fault_count() ? 50000000 : harness_patience()));
+    CHECK(error == 0 || error == -ECANCELED);
+    CHECK_EQ(atomic_load(&opened), atomic_load(&closed));
+    CHECK_EQ(weft_process_count(rt), 0);
+    harness_on_hang(NULL, NULL);
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
+}
+
+TEST(process_out_of_memory, "W4 W6 W30 W36", .timeout = 120) { sweep(scenario); }
