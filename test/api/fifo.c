@@ -176,7 +176,7 @@ API_TEST(fifo_wakes_exactly_one, "K3", ON_FIFO, .workers = {4}) {
 
 /* -- Workers ---------------------------------------------------------------------------------------------------- */
 
-API_TEST(fifo_default_workers, "K10 B57", ON_FIFO) {
+API_TEST(fifo_default_workers, "K10 B57 W8", ON_FIFO) {
     cpu_set_t set;
     weft_runtime *rt = fixture_begin_patient();
     REQUIRE_EQ(sched_getaffinity(0, sizeof set, &set), 0);

@@ -329,7 +329,7 @@ static void wake_or_run(unsigned index, void *arg) {
     }
 }
 
-TEST(word_racing_wakes, "B49 B50 B51 B52") {
+TEST(word_racing_wakes, "B49 B50 B51 B52 W21") {
     race.each = harness_is_slow() ? 20000 : 200000;
     store_relaxed(&race.word, WEFTI_IDLE | WEFTI_REF_ONE);
     harness_threads(WAKERS + 1, wake_or_run, NULL);
