@@ -100,7 +100,7 @@ static int choose(void *arg) {
     (void)arg;
     chooser = weft_self();
     go_process(NULL, send_mixture, NULL);
-    REQUIRE_EQ(weft_receive(&m, counts_calls, &calls, fixture_soon()), 0);
+    REQUIRE_EQ(weft_receive(&m, counts_calls, &calls, in_time()), 0);
     CHECK_EQ(m.tag, 1000);
     CHECK_EQ(calls, 51);
     for (uint64_t i = 0; i < 50; i++)
@@ -188,7 +188,7 @@ static int asks(void *arg) {
     (void)arg;
     REQUIRE_EQ(weft_send(NULL, weft_self(), 7, NULL, 0), 0); /* waits meanwhile */
     for (uint64_t i = 0; i < 100; i++) {
-        REQUIRE_EQ(weft_ask(server, &i, sizeof i, &reply, fixture_soon()), 0);
+        REQUIRE_EQ(weft_ask(server, &i, sizeof i, &reply, in_time()), 0);
         REQUIRE_EQ(reply.size, sizeof i);
         REQUIRE_EQ(*(const uint64_t *)reply.data, i);
         REQUIRE_EQ(reply.from, server);
@@ -198,14 +198,14 @@ static int asks(void *arg) {
     CHECK_EQ(weft_ask(slow, "q", 1, &reply, weft_after(1000000)), -ETIMEDOUT);
     CHECK_EQ(weft_ask(slow, "q", 1, &reply, WEFT_NOW), -ETIMEDOUT);
     REQUIRE_EQ(weft_send(NULL, slow, 1, NULL, 0), 0);
-    REQUIRE_EQ(weft_ask(server, "x", 1, &reply, fixture_soon()), 0);
+    REQUIRE_EQ(weft_ask(server, "x", 1, &reply, in_time()), 0);
     CHECK_EQ(reply.size, 1);
     /* It ends instead of replying. */
     REQUIRE_EQ(weft_send(NULL, slow, 3, NULL, 0), 0);
-    CHECK_EQ(weft_ask(slow, "q", 1, &reply, fixture_soon()), -ESRCH);
-    CHECK_EQ(weft_ask(slow, "q", 1, &reply, fixture_soon()), -ESRCH);
+    CHECK_EQ(weft_ask(slow, "q", 1, &reply, in_time()), -ESRCH);
+    CHECK_EQ(weft_ask(slow, "q", 1, &reply, in_time()), -ESRCH);
     end_server(NULL, server, 0);
-    CHECK_EQ(weft_ask(server, "q", 1, &reply, fixture_soon()), -ESRCH);
+    CHECK_EQ(weft_ask(server, "q", 1, &reply, in_time()), -ESRCH);
     CHECK_EQ(expect(WEFT_MESSAGE).tag, 7);
     expect_none(); /* no DOWN, no late reply */
     /* A reply to an ordinary message is one. */
@@ -229,7 +229,7 @@ static int ask_the_dying(void *arg) {
     for (unsigned i = 0; i < count; i++) {
         weft_message reply;
         weft_pid pid = go_process(NULL, reply_and_end, arg);
-        int error = weft_ask(pid, "q", 1, &reply, fixture_soon());
+        int error = weft_ask(pid, "q", 1, &reply, in_time());
         REQUIRE(error == 0 || (arg && error == -ESRCH));
         if (!error)
             REQUIRE_EQ(reply.size, 2);
@@ -267,7 +267,7 @@ static int ask_often(void *arg) {
     for (uint64_t i = 0; i < (harness_is_slow() ? 30u : 300u); i++) {
         weft_message reply;
         uint64_t question = mine << 32 | i;
-        REQUIRE_EQ(weft_ask(oracle, &question, sizeof question, &reply, fixture_soon()), 0);
+        REQUIRE_EQ(weft_ask(oracle, &question, sizeof question, &reply, in_time()), 0);
         REQUIRE_EQ(*(const uint64_t *)reply.data, question);
     }
     return 0;

@@ -250,12 +250,12 @@ static int choosy(void *arg) {
     (void)arg;
     while (atomic_load(&phase) == 0)
         weft_yield();
-    CHECK_EQ(weft_receive(&m, is_fifty, NULL, fixture_soon()), 0);
+    CHECK_EQ(weft_receive(&m, is_fifty, NULL, in_time()), 0);
     atomic_store(&phase, 2);
     while (atomic_load(&phase) == 2)
         weft_yield();
     for (uint64_t i = 0; i < 3; i++) {
-        CHECK_EQ(weft_receive(&m, NULL, NULL, fixture_soon()), 0);
+        CHECK_EQ(weft_receive(&m, NULL, NULL, in_time()), 0);
         CHECK_EQ(m.tag, 60 + i);
     }
     expect_none();
