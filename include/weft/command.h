@@ -26,7 +26,8 @@ typedef int (*weft_command_fn)(const weft_command *command, void *arg);
 /* Before the runtime's first process.  Returns 0; -EEXIST; -EBUSY (there have been processes); -EINVAL; -ENOMEM. */
 WEFT_API int weft_command_register(weft_runtime *rt, unsigned command, weft_command_fn fn, void *arg);
 
-/* Complete a command, from anywhere.  `data` is copied.  Nothing happens when the process has ended (-ESRCH). */
+/* Complete a command, from anywhere, once.  `data` is copied.  Returns 0; -ESRCH: the process has ended, and nothing happens; -EMSGSIZE;
+ * -ENOMEM: it is not completed, try again. */
 WEFT_API int weft_command_complete(weft_runtime *rt, weft_pid pid, uint64_t tag, int error, const void *data,
                                    size_t size);
 
