@@ -72,6 +72,8 @@ API_TEST(idle_park_timeout_set, "B37", .sched = "ring deque fifo sim", .workers 
     fixture_end(rt);
     rt = fixture_begin_patient();
     REQUIRE_EVENTUALLY(weft_stats_parked(rt) == weft_runtime_workers(rt));
+    REQUIRE_EVENTUALLY(fixture_stats(rt).parks >=
+                       weft_runtime_workers(rt)); /* counted a moment after it is announced */
     uint64_t before = fixture_stats(rt).parks;
     sleep_ns(50000000);
     CHECK_EQ(fixture_stats(rt).parks, before);
