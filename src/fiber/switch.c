@@ -188,24 +188,26 @@ weft_poll wefti_fiber_poll(struct weft_task *task, void *state) {
     return WEFTI_HANDLED;
 }
 
-/* Leave `self` for `to`, and be back on whatever worker it is by then.  errno belongs to the thread; each fiber has its own as far
- * as it can see. */
+/* Leave `self` for `to`, and be back on whatever worker it is by then; `saved` is its errno, which belongs to the thread: each fiber has
+ * its own as far as it can see. */
 static inline void switch_to(struct wefti_worker *w, struct wefti_fiber *self, struct wefti_stack *to,
-                             struct weft_task *next) {
-    int saved = *w->errno_at;
+                             struct weft_task *next, int saved) {
     wefti_stack_switch(self->stack, to, next);
     if (WEFTI_UNLIKELY(self->migrate))
         w = wefti_worker_here();
-    *w->errno_at = saved;
     arrived(w);
+    *w->errno_at = saved; /* last: what arrived calls may change it */
 }
 
 static void leave(struct wefti_worker *w, struct wefti_fiber *self) {
     struct weft_task *next;
+    int saved = *w->errno_at; /* first: go_on rings timers, looks at descriptors, ends tasks */
     w->current = NULL; /* until go_on has found another: timers and drop functions run meanwhile */
     struct wefti_stack *to = go_on(w, NULL, &next);
-    if (to != self->stack) /* else nobody else is there: it is its turn again */
-        switch_to(w, self, to, next);
+    if (to != self->stack)
+        switch_to(w, self, to, next, saved);
+    else
+        *w->errno_at = saved; /* nobody else is there: it is its turn again */
 }
 
 /* What go_on would do, when the first of our own fibers is next anyway: it is RUNNING now, and the current one.  NULL: ask go_on. */
@@ -231,7 +233,7 @@ void wefti_fiber_suspend(struct wefti_fiber *self) {
     wefti_fiber_rested(self);
     struct weft_task *next = own_next(w);
     if (next)
-        switch_to(w, self, wefti_fiber_of(next)->stack, next);
+        switch_to(w, self, wefti_fiber_of(next)->stack, next, *w->errno_at);
     else
         leave(w, self);
 }
@@ -243,7 +245,7 @@ static inline void yield_here(struct wefti_worker *w, struct wefti_fiber *self) 
     if (!next)
         leave(w, self);
     else if (next != &self->task)
-        switch_to(w, self, wefti_fiber_of(next)->stack, next);
+        switch_to(w, self, wefti_fiber_of(next)->stack, next, *w->errno_at);
 }
 
 static void yield_anywhere(struct wefti_worker *w, struct wefti_fiber *self) {

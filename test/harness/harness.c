@@ -71,7 +71,7 @@ static struct {
     const char *sched;
     unsigned jobs, repeat, timeout;
     uint64_t seed;
-    bool has_seed, verbose, list;
+    bool has_seed, verbose, list, most_workers;
 } options;
 static struct harness_test *tests;
 static struct {
@@ -414,6 +414,8 @@ static struct run *plan(size_t *count) {
             bool is_sim = strcmp(sched, "sim") == 0; /* has one worker, whatever is asked for */
             for (size_t w = 0; w < (is_sim ? 1 : HARNESS_WORKERS_MAX) && (w == 0 || sorted[i]->workers[w]); w++) {
                 struct run *run = &runs[*count];
+                if (options.most_workers && !is_sim && w + 1 < HARNESS_WORKERS_MAX && sorted[i]->workers[w + 1])
+                    continue;
                 unsigned workers = is_sim && sorted[i]->workers[w] ? 1 : sorted[i]->workers[w];
                 *run = (struct run){.test = sorted[i], .sched = sched, .workers = workers};
                 name_run(run);
@@ -484,6 +486,7 @@ static void usage(const char *program) {
            "  --sched NAME     only API tests, on this scheduler\n"
            "  --jobs N         tests at a time (default: number of CPUs)\n"
            "  --repeat N       run everything N times\n"
+           "  --most-workers   API tests only with the last of their numbers of workers\n"
            "  --timeout S      seconds a test may take (default 30, times 4 in sanitizer builds)\n"
            "  --seed N         seed of tests that use random numbers\n"
            "  --verbose        show passing tests and what they print\n",
@@ -510,6 +513,8 @@ static void parse(int argc, char **argv) {
             options.list = true;
         } else if (strcmp(name, "--verbose") == 0) {
             options.verbose = true;
+        } else if (strcmp(name, "--most-workers") == 0) {
+            options.most_workers = true;
         } else if (strcmp(name, "--help") == 0) {
             usage(argv[0]);
             exit(0);
