@@ -109,20 +109,24 @@ static inline void wefti_word_to_yielded(wefti_word *word) {
         !cas_relaxed(word, &found, wefti_word_with(found, WEFTI_SCHEDULED) & ~WEFTI_NOTIFIED)); /* the queue orders */
 }
 
-/* A wake (W2).  True: it was IDLE, is SCHEDULED now, and the caller queues it. */
-static inline bool wefti_word_wake(wefti_word *word) {
+/* A wake (W2) that a task which is idle with that sub-state (0: none) sleeps through.  True: it was IDLE, is SCHEDULED now, and the caller
+ * queues it. */
+static inline bool wefti_word_wake_unless(wefti_word *word, uint16_t sub) {
     uint64_t found = load_relaxed(word); /* only compared */
     for (;;) {
         enum wefti_life life = wefti_word_life(found);
         if (life == WEFTI_COMPLETE || life == WEFTI_FREE) /* FREE: a loose wake, wake.c */
             return false;
-        bool idle = life == WEFTI_IDLE;
-        uint64_t next = idle ? wefti_word_with(found, WEFTI_SCHEDULED) : found | WEFTI_NOTIFIED;
-        /* Release: W1 is visible to the next poll.  Acquire: the last runner is done with the link we queue it by. */
+        bool idle = life == WEFTI_IDLE, sleeps = idle && sub && (uint16_t)(found >> 48) == sub;
+        uint64_t next = sleeps ? found : idle ? wefti_word_with(found, WEFTI_SCHEDULED) : found | WEFTI_NOTIFIED;
+        /* Release: W1 is visible to the next poll, also when nothing changes.  Acquire: the last runner is done with the link we
+         * queue it by. */
         if (cas_acq_rel(word, &found, next))
-            return idle;
+            return idle && !sleeps;
     }
 }
+
+static inline bool wefti_word_wake(wefti_word *word) { return wefti_word_wake_unless(word, 0); }
 
 /* A wake by the only worker that may run it.  True: it was IDLE, is RUNNING now, and the caller puts it into its own queue, where it
  * waits for its turn.  Relaxed: who was the last runner, and will be the next, is the caller; what other wakers wrote before they set
@@ -135,21 +139,6 @@ static inline bool wefti_word_wake_here(wefti_word *word) {
                      found);
         if (cas_relaxed(word, &found, idle ? wefti_word_with(found, WEFTI_RUNNING) : found | WEFTI_NOTIFIED))
             return idle;
-    }
-}
-
-/* A wake that a task which is idle with that sub-state (not 0) sleeps through. */
-static inline bool wefti_word_wake_unless(wefti_word *word, uint16_t sub) {
-    uint64_t found = load_relaxed(word); /* only compared */
-    for (;;) {
-        enum wefti_life life = wefti_word_life(found);
-        if (life == WEFTI_COMPLETE || life == WEFTI_FREE)
-            return false;
-        bool idle = life == WEFTI_IDLE, sleeps = idle && sub && (uint16_t)(found >> 48) == sub;
-        uint64_t next = sleeps ? found : idle ? wefti_word_with(found, WEFTI_SCHEDULED) : found | WEFTI_NOTIFIED;
-        /* As wake; also when nothing changes: who runs it next sees W1, and does not wait for what has come. */
-        if (cas_acq_rel(word, &found, next))
-            return idle && !sleeps;
     }
 }
 
