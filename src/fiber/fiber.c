@@ -49,6 +49,39 @@ static void first_fiber(struct weft_runtime *rt) {
     store_relaxed(&rt->has_fibers, true); /* a hint */
 }
 
+/* Always inlined, so that weft_fiber_go, where most of this is constant, costs what it needs and no more. */
+#define INLINE static inline __attribute__((always_inline))
+
+/* All fields but the word; before it is a task, so nobody else looks. */
+INLINE void fill(struct weft_task *task, uint32_t yield_ops, const weft_fiber_spec *spec, uint32_t log2,
+                 struct wefti_owner *owner, struct wefti_account *account) {
+    struct wefti_fiber *fiber = wefti_fiber_of(task);
+    task->name = spec->name ? spec->name : "fiber";
+    task->poll = wefti_fiber_poll;
+    task->drop = owner || account ? drop_fiber : NULL;
+    task->layout = WEFTI_STATE_LARGE | WEFTI_IS_FIBER;
+    task->home = 0;
+    task->pointer = spec->arg;
+    memset(&fiber->stack, 0, offsetof(struct wefti_fiber, stack_log2) - offsetof(struct wefti_fiber, stack));
+    fiber->stack_log2 = (uint8_t)log2;
+    fiber->migrate = spec->migrate;
+    fiber->has_value = false;
+    fiber->discard = spec->discard;
+    fiber->preempt_off = 0;
+    uint32_t slice = yield_ops;
+    if (account) {
+        slice = account->left.ops < slice ? account->left.ops : slice;
+        account->left.ops -= slice;
+    }
+    fiber->ops_left = (int32_t)slice;
+    fiber->fn = spec->fn;
+    fiber->owner = owner;
+    fiber->account = account;
+    fiber->ops_end = slice;
+    store_relaxed(&fiber->shield_until, WEFT_NEVER);
+    store_relaxed(&fiber->grace, WEFT_NEVER);
+}
+
 static int make(struct weft_runtime *rt, const weft_fiber_spec *spec, struct wefti_owner *owner,
                 struct wefti_room *room, struct wefti_account *account) {
     int error = wefti_spawn_room(rt, sizeof(struct wefti_fiber) - WEFTI_STATE_LARGE, room);
@@ -57,44 +90,13 @@ static int make(struct weft_runtime *rt, const weft_fiber_spec *spec, struct wef
     rt = room->rt;
     uint32_t log2 = spec->stack_size ? wefti_stack_log2(spec->stack_size) : rt->stack_log2;
     bool refused = log2 && wefti_stack_pool_refuses(&rt->stacks, log2);
-    struct weft_task *task = room->task;
     if (WEFTI_UNLIKELY(!log2 || refused)) {
-        wefti_slab_give(&rt->slab, room->w ? &room->w->cache : NULL, task);
+        wefti_slab_give(&rt->slab, room->w ? &room->w->cache : NULL, room->task);
         return refused ? -ENOMEM : -EINVAL;
     }
     if (WEFTI_UNLIKELY(!load_relaxed(&rt->has_fibers))) /* a hint: twice is harmless */
         first_fiber(rt);
-    struct wefti_fiber *fiber = wefti_fiber_of(task);
-    task->name = spec->name ? spec->name : "fiber";
-    task->poll = wefti_fiber_poll;
-    task->drop = drop_fiber;
-    task->layout = WEFTI_STATE_LARGE | WEFTI_IS_FIBER;
-    task->home = 0;
-    task->pointer = spec->arg;
-    fiber->stack = NULL;
-    fiber->fn = spec->fn;
-    store_relaxed(&fiber->waits, NULL); /* before it is a task */
-    fiber->owner = owner;
-    fiber->stack_log2 = (uint8_t)log2;
-    fiber->migrate = spec->migrate;
-    fiber->has_value = false;
-    fiber->preempt_off = 0;
-    fiber->discard = spec->discard;
-    uint32_t slice = rt->yield_ops;
-    if (account && account->left.ops < slice)
-        slice = account->left.ops;
-    fiber->ops_left = (int32_t)slice;
-    fiber->ops_end = slice;
-    fiber->account = account;
-    if (account)
-        account->left.ops -= slice;
-    fiber->preempted = 0;
-    fiber->locals = NULL;
-    fiber->lock = (struct wefti_lock){0};
-    fiber->owned = NULL;
-    store_relaxed(&fiber->shield_until, WEFT_NEVER); /* before it is a task, as the next */
-    store_relaxed(&fiber->grace, WEFT_NEVER);
-    fiber->owned_in_frames = 0;
+    fill(room->task, rt->yield_ops, spec, log2, owner, account);
     return 0;
 }
 
@@ -145,13 +147,31 @@ int weft_fiber_spawn(weft_runtime *rt, const weft_fiber_spec *spec, weft_task **
     return error ? error : wefti_spawn_submit(&room, handle);
 }
 
-int weft_fiber_go(weft_runtime *rt, weft_fiber_fn fn, void *arg, weft_task **handle) {
+static __attribute__((noinline)) int go_slowly(weft_runtime *rt, weft_fiber_fn fn, void *arg, weft_task **handle) {
     weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
     spec.fn = fn;
     spec.arg = arg;
-    struct wefti_room room;
-    int error = wefti_fiber_make(rt, &spec, NULL, &room);
-    return error ? error : wefti_spawn_submit(&room, handle);
+    return weft_fiber_spawn(rt, &spec, handle);
+}
+
+int weft_fiber_go(weft_runtime *rt, weft_fiber_fn fn, void *arg, weft_task **handle) {
+    struct wefti_worker *w = wefti_worker_self();
+    if (WEFTI_UNLIKELY(!w || (rt && rt != w->rt) || w->parking || !fn))
+        return go_slowly(rt, fn, arg, handle);
+    rt = w->rt;
+    if (WEFTI_UNLIKELY(load_relaxed(&rt->phase) >= WEFTI_CANCELLING || load_relaxed(&rt->limited) ||
+                       load_relaxed(&rt->stacks.refused) ||
+                       !load_relaxed(&rt->has_fibers))) /* each as in the slow way */
+        return go_slowly(rt, fn, arg, handle);
+    struct weft_task *task = wefti_slab_take(&rt->slab, &w->cache, sizeof(struct wefti_fiber) - WEFTI_STATE_LARGE);
+    if (WEFTI_UNLIKELY(!task))
+        return -ENOMEM;
+    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
+    spec.fn = fn;
+    spec.arg = arg;
+    fill(task, rt->yield_ops, &spec, rt->stack_log2, NULL, NULL);
+    wefti_spawn_here(w, task, handle);
+    return 0;
 }
 
 struct main_fiber {

@@ -77,16 +77,12 @@ static inline void bind(struct wefti_worker *w, struct weft_task *task, struct w
     task->home = fiber->migrate || w->rt->sim ? WEFTI_HOME_ANY : (uint16_t)(w->index + 1);
 }
 
-/* The stack of the next fiber, which is RUNNING and w->current already; or the loop's.  `here`: a stack that is free, which a new
- * fiber may use; then *task is that fiber and `here` is returned. */
-static struct wefti_stack *go_on(struct wefti_worker *w, struct wefti_stack *here, struct weft_task **task) {
+/* The stack of the next fiber, which is RUNNING and w->current already; or the loop's.  `next`: a task that has been taken out of a
+ * queue, or NULL.  `here`: a stack that is free, which a new fiber may use; then *task is that fiber and `here` is returned. */
+static struct wefti_stack *go_on(struct wefti_worker *w, struct wefti_stack *here, struct weft_task *next,
+                                 struct weft_task **task) {
     *task = NULL;
-    while (may_go_on(w)) {
-        struct weft_task *next = NULL;
-        if (here && w->fresh_left) { /* new fibers are cheapest one after the other */
-            w->fresh_left--;
-            next = w->sched->next(w);
-        }
+    for (; may_go_on(w); next = NULL) {
         if (!next && !(next = wefti_worker_pick(w)))
             break;
         struct wefti_fiber *fiber = wefti_fiber_of(next);
@@ -138,6 +134,27 @@ static __attribute__((noinline)) int run_discardable(struct wefti_fiber *fiber) 
 
 void wefti_fiber_discard(struct wefti_fiber *self) { longjmp(*(jmp_buf *)self->stack->escape, 1); }
 
+/* After the end of a fiber on `here`: the same, but new fibers come first for a while, since they are cheapest one after the other. */
+static inline struct wefti_stack *go_on_fresh(struct wefti_worker *w, struct wefti_stack *here,
+                                              struct weft_task **task) {
+    struct weft_task *next = NULL;
+    while (may_go_on(w) && w->fresh_left) {
+        w->fresh_left--;
+        next = w->sched->next(w);
+        if (WEFTI_UNLIKELY(!next || !wefti_task_is_fiber(next) || next->home ||
+                           wefti_fiber_of(next)->stack_log2 != here->log2 || w->searching | w->owes_watch))
+            break;
+        wefti_worker_spend(w);
+        if (WEFTI_LIKELY(wefti_worker_begin(w, next))) {
+            bind(w, next, here);
+            *task = next;
+            return here;
+        }
+        next = NULL;
+    }
+    return go_on(w, here, next, task);
+}
+
 /* At the base of every stack but the threads' own: run one fiber after another. */
 static void runner(void *pass) {
     struct weft_task *task = pass;
@@ -164,7 +181,7 @@ static void runner(void *pass) {
             weft_result result = {status < 0 ? status : 0, value};
             fiber->stack = NULL;
             wefti_worker_finish(w, task, result);
-            to = go_on(w, stack, &task);
+            to = go_on_fresh(w, stack, &task);
         } while (to == stack);
         give_stack(w, stack);
         task = wefti_stack_switch(stack, to, task);
@@ -203,7 +220,7 @@ static void leave(struct wefti_worker *w, struct wefti_fiber *self) {
     struct weft_task *next;
     int saved = *w->errno_at; /* first: go_on rings timers, looks at descriptors, ends tasks */
     w->current = NULL; /* until go_on has found another: timers and drop functions run meanwhile */
-    struct wefti_stack *to = go_on(w, NULL, &next);
+    struct wefti_stack *to = go_on(w, NULL, NULL, &next);
     if (to != self->stack)
         switch_to(w, self, to, next, saved);
     else

@@ -292,13 +292,12 @@ static inline bool wefti_preempt_is_asked(const struct wefti_worker *w) {
 #define WEFTI_HANDLED ((weft_poll)3)
 
 /* -- worker.c ---------------------------------------------------------------------------------------- */
-/* A task that has come out of a queue is RUNNING now, and the worker's current one.  False: it was cancelled before it began; it
- * has been ended, and is never entered. */
-bool wefti_worker_begin(struct wefti_worker *w, struct weft_task *task);
 /* The task is over: result, drop function, COMPLETE, joiner. */
 void wefti_worker_finish(struct wefti_worker *w, struct weft_task *task, weft_result result);
-/* B34, B45: one poll was made. */
-void wefti_worker_spend(struct wefti_worker *w);
+/* ... before it has begun: it was cancelled, and is never entered. */
+void wefti_worker_skip(struct wefti_worker *w, struct weft_task *task);
+/* B34, B45: the last poll of a tick was made. */
+void wefti_worker_tick(struct wefti_worker *w);
 /* The next task of our own fibers, our own queues and the global one, or NULL. */
 struct weft_task *wefti_worker_pick(struct wefti_worker *w);
 /* The calling thread's worker, read anew: for code that may have come here from another thread. */
@@ -428,6 +427,30 @@ void wefti_timers_help_one(struct wefti_worker *w, int64_t now);
 int64_t wefti_real(const struct weft_runtime *rt, int64_t when);
 /* The runtime's clock: the system's, or the simulator's. */
 int64_t wefti_now(const struct weft_runtime *rt);
+
+/* -- Every poll, inline ------------------------------------------------------------------------------ */
+/* A task that has come out of a queue is RUNNING now, and the worker's current one.  False: it was cancelled before it began; it
+ * has been ended, and is never entered. */
+static inline bool wefti_worker_begin(struct wefti_worker *w, struct weft_task *task) {
+    if (task->home) { /* a fiber that has begun: it learns of a cancel where it waits */
+        if (wefti_word_life(load_relaxed(&task->word)) != WEFTI_RUNNING) /* after a yield it still is: only we run it */
+            wefti_word_to_running(&task->word);
+    } else if (WEFTI_UNLIKELY(!wefti_word_to_running(&task->word))) {
+        wefti_worker_skip(w, task);
+        return false;
+    }
+    w->current = task;
+    wefti_count(&w->counters.polls, 1);
+    return true;
+}
+
+/* One poll was made. */
+static inline void wefti_worker_spend(struct wefti_worker *w) {
+    if (WEFTI_UNLIKELY(w->look_left) && --w->look_left == 0)
+        wefti_worker_look(w);
+    if (WEFTI_UNLIKELY(--w->tick_left == 0))
+        wefti_worker_tick(w);
+}
 
 /* -- stop.c ------------------------------------------------------------------------------------------ */
 /* Tasks spawned and not ended; see stop.c for why 0 is exact. */

@@ -18,6 +18,15 @@ int wefti_spawn_room(struct weft_runtime *rt, size_t state_size, struct wefti_ro
  * Returns 0; -EAGAIN; -ESHUTDOWN. */
 int wefti_spawn_submit(const struct wefti_room *room, weft_task **handle);
 
+/* The same for a task of the calling worker, which is not parking: cannot fail. */
+static inline void wefti_spawn_here(struct wefti_worker *w, struct weft_task *task, weft_task **handle) {
+    wefti_word_spawn(&task->word, handle != NULL);
+    wefti_count(&w->counters.spawned, 1);
+    if (handle)
+        *handle = task;
+    w->sched->submit(w, task, WEFTI_SUBMIT_SPAWN);
+}
+
 /* The same in two steps, for those who make the task known to others before it is queued: wefti_word_spawn(&task->word, handle wanted),
  * and then this.  A reference of one's own keeps it from being gone on failure. */
 int wefti_spawn_submit_born(const struct wefti_room *room, weft_task **handle);

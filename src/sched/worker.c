@@ -28,19 +28,10 @@ void wefti_worker_finish(struct wefti_worker *w, struct weft_task *task, weft_re
     }
 }
 
-bool wefti_worker_begin(struct wefti_worker *w, struct weft_task *task) {
-    if (WEFTI_UNLIKELY(task->home)) { /* a fiber that has begun: it learns of a cancel where it waits */
-        if (wefti_word_life(load_relaxed(&task->word)) != WEFTI_RUNNING) /* after a yield it still is: only we run it */
-            wefti_word_to_running(&task->word);
-    } else if (WEFTI_UNLIKELY(!wefti_word_to_running(&task->word))) {
-        wefti_count(&w->counters.cancelled, 1);
-        w->current = NULL; /* its drop function is nobody's code: not that of a fiber that we are about to leave */
-        wefti_worker_finish(w, task, (weft_result){-ECANCELED, NULL});
-        return false;
-    }
-    w->current = task;
-    wefti_count(&w->counters.polls, 1);
-    return true;
+void wefti_worker_skip(struct wefti_worker *w, struct weft_task *task) {
+    wefti_count(&w->counters.cancelled, 1);
+    w->current = NULL; /* its drop function is nobody's code: not that of a fiber that we are about to leave */
+    wefti_worker_finish(w, task, (weft_result){-ECANCELED, NULL});
 }
 
 static void run(struct wefti_worker *w, struct weft_task *task) {
@@ -75,17 +66,13 @@ static void measure(struct wefti_worker *w, int64_t now) {
     w->measure_began = now;
 }
 
-void wefti_worker_spend(struct wefti_worker *w) {
-    if (WEFTI_UNLIKELY(w->look_left) && --w->look_left == 0)
-        wefti_worker_look(w);
-    if (WEFTI_UNLIKELY(--w->tick_left == 0)) {
-        w->tick_left = WEFTI_TICK_POLLS;
-        wefti_count(&w->counters.ticks, 1);
-        int64_t now = wefti_clock();
-        measure(w, now);
-        if (w->shared)
-            wefti_timers_help_one(w, now);
-    }
+void wefti_worker_tick(struct wefti_worker *w) {
+    w->tick_left = WEFTI_TICK_POLLS;
+    wefti_count(&w->counters.ticks, 1);
+    int64_t now = wefti_clock();
+    measure(w, now);
+    if (w->shared)
+        wefti_timers_help_one(w, now);
 }
 
 /* -- Looking --------------------------------------------------------------------------------------------- */

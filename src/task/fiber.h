@@ -29,35 +29,37 @@ struct wefti_owned {
 struct wefti_fiber {
     struct weft_task task; /* task.pointer: the argument */
 
+    /* Zero at first, up to the lock and the two counts behind it. */
     struct wefti_stack *stack; /* NULL: not begun, or ended */
-    weft_fiber_fn fn;
-    void *value; /* weft_fiber_result */
-    _Atomic(const char *) waits; /* for dumps: what it waits for ... */
-    _Atomic int64_t waits_since; /* ... and when it began to, to a tick */
-    struct wefti_owner *owner; /* NULL: the runtime */
+    _Atomic(const char *) waits; /* for dumps: what it waits for */
+    void **locals; /* table of fiber-locals, or NULL */
+    struct wefti_owned *owned; /* the newest thing it has open; under the lock */
+    struct wefti_lock lock; /* `owned` */
+    uint32_t owned_in_frames : 22; /* how many of `owned` are in the caller's memory, perhaps on our stack */
+    uint32_t preempted : 10; /* in a row, without having waited or yielded by itself */
+
     uint8_t stack_log2;
     bool migrate : 1, has_value : 1;
     bool discard : 1; /* may be ended in the midst of metered code */
     uint8_t preempt_off; /* depth of weft_preempt_off */
-    struct wefti_lock lock; /* `owned` */
-    void **locals; /* table of fiber-locals, or NULL */
+    int32_t ops_left; /* metering (fiber/meter.h): until something is due; below 0: it is, and as many are owed */
+    weft_fiber_fn fn;
+    void *value; /* weft_fiber_result */
 
+    struct wefti_owner *owner; /* NULL: the runtime */
+    struct wefti_account *account; /* NULL: nothing it does is charged */
+    uint64_t ops_end; /* all ops it will have used when `ops_left` is 0 */
     struct wefti_fiber *next, *prev; /* the owner's list */
-    struct wefti_owned *owned; /* the newest thing it has open; under the lock */
     _Atomic int64_t shield_until; /* weft_shield_until: its own limit for shields ... */
     _Atomic int64_t grace; /* ... and that of whoever cancelled it */
-    uint32_t owned_in_frames : 22; /* how many of `owned` are in the caller's memory, perhaps on our stack */
-    uint32_t preempted : 10; /* in a row, without having waited or yielded by itself */
-    /* Metering (fiber/meter.h): the running fiber's own. */
-    int32_t ops_left; /* until something is due; below 0: it is, and as many are owed */
-    uint64_t ops_end; /* all ops it will have used when `left` is 0 */
-    struct wefti_account *account; /* NULL: nothing it does is charged */
+    _Atomic int64_t waits_since; /* for dumps, to a tick */
 };
 
 /* What an exhausted fiber waits for. */
 extern const char wefti_waits_budget[];
 
 _Static_assert(sizeof(struct wefti_fiber) == 192, "three cache lines");
+_Static_assert(offsetof(struct wefti_fiber, stack_log2) == 104, "zero before that");
 
 static inline struct wefti_fiber *wefti_fiber_of(struct weft_task *task) {
     return (struct wefti_fiber *)(void *)task; /* task is the first field */

@@ -87,16 +87,19 @@ static inline void wefti_magazine_give(struct wefti_magazine *magazine, struct w
     magazine->count++;
 }
 
+/* The smallest class for an object of that size, at most 512: a constant where that is one. */
+static inline unsigned wefti_slab_class(size_t size) {
+    return size <= 64 ? 0 : size <= 128 ? 1 : size <= 192 ? 2 : size <= 256 ? 3 : size <= 384 ? 4 : 5;
+}
+
 /* -- Taking and giving. */
 
 /* A slot for a task with that much inline state, or NULL: no memory.  cache NULL: the caller is no worker.
  * The header is not initialised, but for size_class; the word is FREE. */
 static inline struct weft_task *wefti_slab_take(struct wefti_slab *slab, struct wefti_slab_cache *cache,
                                                 size_t state_size) {
-    unsigned size_class = 0;
+    unsigned size_class = wefti_slab_class(wefti_task_size(state_size));
     struct wefti_link *slot;
-    while (WEFTI_UNLIKELY(wefti_slab_size[size_class] < wefti_task_size(state_size)))
-        size_class++;
     if (WEFTI_LIKELY(cache != NULL)) {
         struct wefti_magazine *loaded = &cache->classes[size_class].loaded;
         if (WEFTI_UNLIKELY(loaded->count == 0) && !wefti_slab_refill(slab, cache, size_class))

@@ -14,9 +14,9 @@
 #define wefti_worker_wake unit_worker_wake
 #define wefti_notify unit_notify
 #define wefti_notify_one unit_notify_one
-#define wefti_worker_begin unit_worker_begin
+#define wefti_worker_skip unit_worker_skip
 #define wefti_worker_finish unit_worker_finish
-#define wefti_worker_spend unit_worker_spend
+#define wefti_worker_tick unit_worker_tick
 #define wefti_worker_pick unit_worker_pick
 #define wefti_worker_here unit_worker_here
 #define wefti_notify_if_worth unit_notify_if_worth
