@@ -1,0 +1,109 @@
+/* ledger.h - shards with a durable store and executors: all of the node but its outside.
+ *
+ * A ledger is a lane of shards (weft/shard.h), a store that keeps each block in one durable transaction, and the executors `kv` and
+ * `lua`.  Clients hand in transactions; a block holds what one batch did.  A receipt is visible only after its block is durable.
+ *
+ * Transactions are bytes (tx.h makes and reads them): executor, method, sender, nonce, gas, arguments.  A transaction's id is the
+ * hash of its bytes and its shard's name.  A sender's nonces in a shard count 1, 2, 3, ...: a used one is refused.
+ *
+ * All functions may be called by any thread or fiber; those that read the store do not suspend, and take microseconds.
+ */
+#ifndef WEFT_CMD_LEDGER_H
+#define WEFT_CMD_LEDGER_H
+
+#include <weft/shard.h>
+
+typedef struct ledger ledger;
+typedef struct hash32 {
+    unsigned char bytes[32];
+} hash32;
+
+enum tx_status {
+    TX_UNKNOWN = 0,
+    TX_PENDING = 1,  /* in the pool, or in a batch that is not durable yet */
+    TX_OK = 2,       /* in a block */
+    TX_FAILED = 3,   /* in a block, without effect but its nonce: the receipt's reason says why */
+    TX_REFUSED = 4,  /* never in a block: its batch failed, or its shard stopped.  Forgotten after a while */
+};
+
+struct ledger_block {
+    uint64_t number;
+    hash32 parent, hash;
+    weft_block_env env;
+    uint64_t time;    /* ms since 1970, when it was made */
+    uint32_t txs, failed;
+    uint32_t writes;  /* keys in the state's diff */
+};
+
+struct ledger_receipt {
+    hash32 tx;
+    uint64_t block;
+    uint32_t index;       /* in its block */
+    enum tx_status status; /* TX_OK or TX_FAILED */
+    uint64_t gas;         /* used */
+    const char *reason;   /* of a failure; "" otherwise */
+    const void *output;   /* what it returned: JSON text, may be empty */
+    size_t output_size;
+};
+
+/* What the outside is told when a block has become durable, on a lane's thread: must be quick. */
+typedef void (*ledger_told_fn)(void *arg, weft_shard *shard, const struct ledger_block *block,
+                               const struct ledger_receipt *receipts, size_t count);
+
+struct ledger_config {
+    const char *dir;      /* NULL: in memory, nothing is kept */
+    unsigned workers;     /* lane threads; 0 = usable CPUs */
+    int64_t quantum;      /* ns */
+    size_t max_pool;      /* transactions that wait in a shard; 0 = 100,000 */
+    size_t max_batch;     /* 0 = 4,096 */
+    size_t max_shards;    /* 0 = 16,384 */
+    size_t map_size;      /* largest size of a shard's store; 0 = 1 GiB (address space, not disk) */
+    uint64_t gas_limit;   /* of a transaction that names none, and the most it may; 0 = 10,000,000 */
+    size_t lua_memory;    /* bytes a contract may use; 0 = 8 MiB */
+    ledger_told_fn told;
+    void *arg;
+};
+
+/* Open or make a ledger, with all shards that its directory has.  On failure `why` gets a sentence.
+ * Returns 0; -EBUSY (another node uses the directory); -EPROTO (a store of another version); -EBADMSG (damaged); -errno. */
+int ledger_open(const struct ledger_config *config, ledger **out, char *why, size_t room);
+/* Finish the batches under way, and close.  Transactions in the pools are lost: they were never acknowledged by a receipt. */
+void ledger_close(ledger *ledger);
+/* No more transactions are taken (-ESHUTDOWN); wait until all pools are empty, or `deadline_ms` have passed.  True: empty. */
+bool ledger_drain(ledger *ledger, int64_t deadline_ms);
+weft_lane *ledger_lane(ledger *ledger);
+
+/* Into the pool of a shard, made if need be, then scheduled: all of them or none.  ids[i]: of the i-th.
+ * Returns 0; -EINVAL (bytes that are no transaction, a bad name: `why` says so); -EAGAIN (pool full: try later); -EALREADY (one of them was
+ * taken before, or its nonce is used); -EIO (the shard is stopped); -ENOSPC (too many shards); -ESHUTDOWN; -ENOMEM. */
+int ledger_submit(ledger *ledger, const char *shard, const weft_tx *txs, size_t count, hash32 *ids, char *why,
+                  size_t room);
+
+/* Reads.  `use` is called at most once, during the call, with memory that is valid only then.  Returns 0 and calls it; -ENOENT. */
+enum tx_status ledger_tx_status(ledger *ledger, const char *shard, const hash32 *tx);
+int ledger_receipt_get(ledger *ledger, const char *shard, const hash32 *tx,
+                       void (*use)(void *arg, const struct ledger_receipt *receipt), void *arg);
+/* number 0: the last.  The ids of its transactions follow it. */
+int ledger_block_get(ledger *ledger, const char *shard, uint64_t number,
+                     void (*use)(void *arg, const struct ledger_block *block, const hash32 *txs), void *arg);
+int ledger_state_get(ledger *ledger, const char *shard, const void *key, size_t key_size,
+                     void (*use)(void *arg, const void *value, size_t size), void *arg);
+/* What a transaction did, in order: reads, writes, events, logs.  kind: "get", "put", "del", "emit", "log". */
+struct ledger_step {
+    const char *kind;
+    const void *key, *value;
+    size_t key_size, value_size;
+};
+int ledger_trace_get(ledger *ledger, const char *shard, const hash32 *tx,
+                     void (*use)(void *arg, const struct ledger_step *steps, size_t count), void *arg);
+/* A sender's last used nonce; 0: none. */
+uint64_t ledger_nonce(ledger *ledger, const char *shard, const char *sender);
+
+/* Walk a directory's chains without a node: hashes, checksums, parents, receipts, state.  Each finding is told; `progress` may be NULL.
+ * Returns the number of findings; -errno if it could not begin. */
+int64_t ledger_verify(const char *dir, void (*finding)(void *arg, const char *shard, uint64_t block, const char *what),
+                      void (*progress)(void *arg, const char *shard, uint64_t blocks), void *arg);
+/* Every block, receipt and state entry as JSON lines. */
+int ledger_export(const char *dir, const char *shard_or_null, int fd);
+
+#endif
