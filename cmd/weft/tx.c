@@ -133,7 +133,8 @@ int tx_decode(const void *data, size_t size, struct tx *out, const char **why) {
 
 hash32 tx_id(const char *shard, const void *data, size_t size) {
     struct hash hash;
-    hash_begin(&hash, "weft tx", 7);
+    hash_begin(&hash, NULL, 0);
+    hash_add(&hash, "weft tx", 8); /* so that it is no other use's hash */
     hash_add(&hash, shard, strlen(shard) + 1);
     hash_add(&hash, data, size);
     return hash_end(&hash);
