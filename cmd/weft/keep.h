@@ -53,6 +53,7 @@ static inline bool keep_may_go_on(int error) {
 
 /* -- keep_memory.c ------------------------------------------------------------------------------------------------ */
 int keep_memory_open(struct keep **out);
+size_t keep_memory_count(struct keep *keep); /* of keys */
 
 /* -- keep_lmdb.c -------------------------------------------------------------------------------------------------- */
 /* A new one in an empty directory, with one key. */
@@ -73,7 +74,9 @@ void place_close(struct place *place);
 /* DIR/shards/NAME, the name escaped; the caller frees it.  `first`: makes it, if it is not there, with this key; it is there as a whole, durably,
  * or not at all.  0 or -errno. */
 int place_shard(const struct place *place, const char *name, const struct keep_write *first, char **path);
-/* visit(arg, name) for every shard that is there.  Ends with the first that does not return 0, and returns that. */
-int place_each(const struct place *place, int (*visit)(void *arg, const char *name), void *arg);
+/* For every shard that is there: its name, and the name of its folder; without a name, one that is no shard's.  Ends with the first that does not
+ * return 0, and returns that. */
+int place_each(const struct place *place, int (*visit)(void *arg, const char *name_or_null, const char *folder),
+               void *arg);
 
 #endif

@@ -134,3 +134,5 @@ int keep_memory_open(struct keep **out) {
     *out = &self->keep;
     return 0;
 }
+
+size_t keep_memory_count(struct keep *keep) { return ((struct keep_memory *)(void *)keep)->count; }

@@ -85,9 +85,12 @@ struct opening {
     size_t room;
 };
 
-static int open_existing(void *arg, const char *name) {
+static int open_existing(void *arg, const char *name, const char *folder) {
     struct opening *opening = arg;
     weft_shard *shard;
+    (void)folder;
+    if (!name) /* not ours: left alone */
+        return 0;
     int error = weft_shard_get(opening->book->lane, name, &shard);
     if (error && opening->room)
         snprintf(opening->why, opening->room, "shard \"%s\": %s", name, strerror(-error));

@@ -100,10 +100,11 @@ int ledger_trace_get(ledger *ledger, const char *shard, const hash32 *tx,
 uint64_t ledger_nonce(ledger *ledger, const char *shard, const char *sender);
 
 /* Walk a directory's chains without a node: hashes, checksums, parents, receipts, state.  Each finding is told; `progress` may be NULL.
- * Returns the number of findings; -errno if it could not begin. */
+ * Returns the number of findings; -EBUSY (a node uses it); -EPROTO (a store of another version, or none); -errno if it could not be read. */
 int64_t ledger_verify(const char *dir, void (*finding)(void *arg, const char *shard, uint64_t block, const char *what),
                       void (*progress)(void *arg, const char *shard, uint64_t blocks), void *arg);
-/* Every block, receipt and state entry as JSON lines. */
+/* Every block, receipt and state entry as JSON lines (export.c shows them).  Returns 0; -ENOENT (no such shard); -EBADMSG (damaged: verify says
+ * where); -EBUSY, -EPROTO and -errno as above. */
 int ledger_export(const char *dir, const char *shard_or_null, int fd);
 
 #endif

@@ -219,14 +219,15 @@ int place_shard(const struct place *place, const char *name, const struct keep_w
     return error;
 }
 
-int place_each(const struct place *place, int (*visit)(void *arg, const char *name), void *arg) {
+int place_each(const struct place *place, int (*visit)(void *arg, const char *name_or_null, const char *folder),
+               void *arg) {
     char *shards = joined(place->dir, "shards"), name[64];
     DIR *folder = shards ? opendir(shards) : NULL;
     int error = !shards ? -ENOMEM : folder ? 0 : -errno;
     free(shards);
     for (struct dirent *entry; !error && (entry = readdir(folder));)
-        if (unescape(entry->d_name, name))
-            error = visit(arg, name);
+        if (entry->d_name[0] != '.')
+            error = visit(arg, unescape(entry->d_name, name) ? name : NULL, entry->d_name);
     if (folder)
         closedir(folder);
     return error;
