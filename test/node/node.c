@@ -72,6 +72,10 @@ enum tx_status node_wait(struct ledger *book, const char *shard, const hash32 *i
     return status;
 }
 
+void node_receipt(struct ledger *book, const char *shard) {
+    REQUIRE_EQ(ledger_receipt_get(book, shard, &node_id, take_receipt, NULL), 0);
+}
+
 enum tx_status node_run(struct ledger *book, const char *shard, const char *sender, const char *words) {
     int error = node_try(book, shard, sender, ledger_nonce(book, shard, sender) + 1, words, &node_id);
     if (error)
@@ -79,7 +83,7 @@ enum tx_status node_run(struct ledger *book, const char *shard, const char *send
     REQUIRE_EQ(error, 0);
     enum tx_status status = node_wait(book, shard, &node_id);
     if (status == TX_OK || status == TX_FAILED)
-        REQUIRE_EQ(ledger_receipt_get(book, shard, &node_id, take_receipt, NULL), 0);
+        node_receipt(book, shard);
     return status;
 }
 

@@ -29,6 +29,8 @@ enum tx_status node_wait(struct ledger *book, const char *shard, const hash32 *i
 extern char node_reason[256], node_output[4096];
 extern hash32 node_id;
 extern uint64_t node_gas;
+/* Read them from node_id's receipt. */
+void node_receipt(struct ledger *book, const char *shard);
 
 /* A state's value as text; "(none)". */
 const char *node_state(struct ledger *book, const char *shard, const char *key);

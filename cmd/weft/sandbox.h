@@ -1,0 +1,52 @@
+/* sandbox.h - a Lua 5.4 state for one call of a contract: bounded, metered, and the same everywhere.
+ *
+ * Bounds.  Every instruction costs 1 gas, every 16 bytes of a new object 1, some functions more by their arguments' size.  When the gas or memory is used up
+ *          the call ends; pcall does not catch that.  Strings have at most STRING_MAX bytes, so that no single instruction takes long.
+ * Same.    No time, no randomness, no addresses: pairs goes in order of keys, sort is stable, tostring of a table is "table"; no coroutines, patterns,
+ *          finalizers, weak tables, load, string.dump.  Text only: bytecode is refused.
+ */
+#ifndef WEFT_CMD_SANDBOX_H
+#define WEFT_CMD_SANDBOX_H
+
+#include <lua.h>
+
+#include "exec.h"
+
+enum {
+    SANDBOX_STRING_MAX = 8 * 1024,
+    SANDBOX_STEP = 100,      /* instructions between two looks at the gas */
+    SANDBOX_DEPTH_MAX = 16,  /* of tables in an output */
+    SANDBOX_OUTPUT_MAX = 64 * 1024,
+};
+
+struct sandbox {
+    struct exec *exec;
+    size_t used, most; /* bytes */
+    size_t fresh;      /* bytes given since the last look: to be paid for */
+    int error;         /* this node cannot go on */
+    bool ended;        /* out of gas or memory, or error: nothing catches that */
+    bool full;         /* out of memory */
+};
+
+/* Is it a chunk?  0, 1 and the reason, -ENOMEM. */
+int sandbox_compiles(struct exec *exec, const char *source, size_t size);
+/* Run the chunk, then the function that the transaction names. */
+int sandbox_call(struct exec *exec, const char *source, size_t size);
+
+/* The sandbox of a state. */
+struct sandbox *sandbox_of(lua_State *lua);
+/* Pay, or end the call: then it does not return. */
+void sandbox_pay(lua_State *lua, uint64_t gas);
+
+/* -- lua.c ------------------------------------------------------------------------------------------------------------ */
+size_t contract_key(const struct sandbox *box, const char *rest, size_t size, char key[STATE_KEY_MAX]);
+
+/* -- sandbox_lib.c: what a contract sees --------------------------------------------------------------------------------- */
+void sandbox_open_libs(lua_State *lua);
+
+/* -- sandbox_order.c ------------------------------------------------------------------------------------------------------ */
+int sandbox_pairs(lua_State *lua); /* a function for Lua: pairs(table) */
+/* The value at the top as JSON. */
+void sandbox_to_json(lua_State *lua, struct bytes *out);
+
+#endif

@@ -1,0 +1,176 @@
+/* lua.c - contracts: what they can, what they cannot, and that nothing of it ends a node. */
+#include "node.h"
+
+/* deploy takes its source as one argument: not by words. */
+static enum tx_status deploy(struct ledger *book, const char *sender, const char *name, const char *source,
+                             size_t size) {
+    struct bytes bytes = {0};
+    struct tx tx = {.executor = "lua",
+                    .method = "deploy",
+                    .sender = sender,
+                    .nonce = ledger_nonce(book, "s", sender) + 1,
+                    .count = 2,
+                    .args = {{name, strlen(name)}, {source, size}}};
+    const char *why;
+    REQUIRE_EQ(tx_encode(&tx, &bytes, &why), 0);
+    weft_tx one = {0, bytes.data, bytes.size};
+    REQUIRE_EQ(ledger_submit(book, "s", &one, 1, &node_id, node_reason, sizeof node_reason), 0);
+    bytes_free(&bytes);
+    enum tx_status status = node_wait(book, "s", &node_id);
+    node_receipt(book, "s");
+    return status;
+}
+
+/* A contract c whose function f has this body: its status, output and reason. */
+static enum tx_status run(struct ledger *book, const char *body) {
+    char source[4096];
+    snprintf(source, sizeof source, "function f(a, b)\n%s\nend", body);
+    REQUIRE_EQ(deploy(book, "ann", "c", source, strlen(source)), TX_OK);
+    return node_run(book, "s", "ann", "lua invoke c f 1 two");
+}
+
+static void expect(struct ledger *book, const char *body, const char *output) {
+    enum tx_status status = run(book, body);
+    if (status != TX_OK)
+        printf("%s: %s\n", body, node_reason);
+    CHECK_EQ(status, TX_OK);
+    CHECK_STR(node_output, output);
+}
+
+static void expect_failure(struct ledger *book, const char *body, const char *reason) {
+    CHECK_EQ(run(book, body), TX_FAILED);
+    CHECK_CONTAINS(node_reason, reason);
+}
+
+TEST(lua_state, "") {
+    struct ledger *book = node_open(node_dir());
+    expect(book, "return a .. b .. sender .. block.number .. ' ' .. nonce", "\"1twoann2 2\"");
+    expect(book, "put('n', (get('n') or 0) + 1) return tonumber(get('n'))", "1");
+    expect(book, "put('n', (get('n') or 0) + 1) return tonumber(get('n'))", "2");
+    CHECK_STR(node_state(book, "s", "lua:c:n"), "2");
+    expect(book, "put('n', nil) return get('n')", "");
+    CHECK_STR(node_state(book, "s", "lua:c:n"), "(none)");
+    expect(book, "emit('moved', 'x') log('text') return {1, {k = true, a = 'v'}, 2.5}",
+           "[1,{\"a\":\"v\",\"k\":true},2.5]");
+    expect_failure(book, "put('x', 1) error('no')", "no");
+    CHECK_STR(node_state(book, "s", "lua:c:x"), "(none)"); /* undone */
+    CHECK_EQ(node_run(book, "s", "ann", "lua invoke c g"), TX_FAILED);
+    CHECK_CONTAINS(node_reason, "no function g");
+    CHECK_EQ(node_run(book, "s", "ann", "lua invoke d g"), TX_FAILED);
+    CHECK_STR(node_reason, "no contract d");
+    CHECK_EQ(deploy(book, "bob", "c", "", 0), TX_FAILED);
+    CHECK_STR(node_reason, "c is another's");
+    CHECK_EQ(deploy(book, "bob", "d", "x = = 1", 7), TX_FAILED);
+    CHECK_CONTAINS(node_reason, "contract:1:");
+    CHECK_EQ(deploy(book, "bob", "d", "\x1bLuaT", 5), TX_FAILED); /* bytecode */
+    CHECK_CONTAINS(node_reason, "attempt to load a binary chunk");
+    CHECK_EQ(deploy(book, "bob", "D!", "", 0), TX_FAILED);
+    ledger_close(book);
+}
+
+/* Nothing of the outside, nothing that differs from run to run. */
+TEST(lua_sandboxed, "") {
+    struct ledger *book = node_open(NULL);
+    expect(
+        book,
+        "local r = {} for _, n in ipairs{'io','os','debug','package','require','load','loadfile','dofile','coroutine',"
+        "'collectgarbage','next','print','xpcall','utf8','warn'} do if _G[n] ~= nil then r[#r + 1] = n end end return "
+        "r",
+        "[]");
+    expect(book,
+           "local r = {} for _, n in ipairs{'dump','match','gmatch','gsub','pack','unpack'} do"
+           " if string[n] ~= nil or ('').x ~= nil then r[#r + 1] = n end end return r",
+           "[]");
+    expect(book, "return math.random == nil and math.randomseed == nil", "true");
+    expect(book, "return tostring({}) .. tostring(f) .. string.format('%s %5.1f', {}, 1)",
+           "\"tablefunctiontable   1.0\"");
+    expect_failure(book, "return string.format('%p', {})", "invalid format");
+    expect_failure(book, "setmetatable({}, {__gc = function() end})", "not allowed");
+    expect_failure(book, "setmetatable({}, {__mode = 'k'})", "not allowed");
+    expect(book, "return getmetatable('') or 'hidden'", "\"hidden\"");
+    expect(book,
+           "local t = {} for i = 1, 30 do t['k' .. i] = i end local s = '' for k in pairs(t) do s = s .. k end return "
+           "#s, s",
+           "81");
+    expect(book,
+           "local t = {b = 1, a = 2, [2] = 3, [1] = 4, [true] = 5} local s = '' for k, v in pairs(t) do s = s .. v end "
+           "return s",
+           "\"43215\"");
+    expect_failure(book, "for k in pairs({[{}] = 1}) do end", "keys must be");
+    expect(book,
+           "local t = {5, 3, 9, 1} table.sort(t) table.insert(t, 1, 0) table.insert(t, 7) table.remove(t, 2) return t",
+           "[0,3,5,9,7]");
+    expect(book,
+           "local t = {} for i = 1, 300 do t[i] = {i % 3, i} end table.sort(t, function(a, b) return a[1] < b[1] end)"
+           " for i = 2, 300 do if t[i][1] == t[i-1][1] and t[i][2] < t[i-1][2] then return i end end return 'stable'",
+           "\"stable\"");
+    expect(book, "return {('abc'):find('c'), ('abc'):find('.') or false, ('x'):rep(3), #table.concat({1,2},'-')}",
+           "[3,false,\"xxx\",3]");
+    expect_failure(book, "return f", "must not hold a function");
+    expect_failure(book, "local t = {} t.t = t return t", "nested too deep");
+    ledger_close(book);
+}
+
+/* What never ends, ends; what wants all memory gets none; and pcall does not help. */
+TEST(lua_bounded, "", .timeout = 120) {
+    struct ledger *book =
+        node_open_with((struct ledger_config){.workers = 1, .gas_limit = 1000000, .lua_memory = 1 << 20});
+    static const char *const bombs[][2] = {
+        {"while true do end", "out of gas"},
+        {"while true do pcall(function() while true do end end) end", "out of gas"},
+        {"local function g() pcall(g) g() end g()", ""},
+        {"local function g() return g() end g()", "out of gas"},
+        {"local function g() return 1 + g() end g()", ""},
+        {"local s = 'x' while true do s = s .. s end", "out of memory"},
+        {"while true do pcall(function() local s = 'x' while true do s = s .. s end end) end", "out of memory"},
+        {"return ('x'):rep(1 << 40)", "at most"},
+        {"return (''):rep(1 << 60)", "at most"},
+        {"while true do pcall(string.rep, 'x', 1 << 40) end", "out of gas"},
+        {"local t = {} while true do t[#t + 1] = {} end", "out of memory"},
+        {"while true do local t = {} pcall(function() while true do t[#t + 1] = 1 end end) end", "out of memory"},
+        {"local s = ('a'):rep(8000) while true do (s .. 'b'):find(s .. 'c') end", "out of gas"},
+        {"local a, b = ('a'):rep(8000) .. 'b', ('a'):rep(8000) .. 'c' while true do local x = a == b or a < b end",
+         "out of gas"},
+        {"while true do put('k', ('v'):rep(8000)) end", "out of gas"},
+        {"while true do get('k') end", "out of gas"},
+        {"while true do emit('e', 'v') log('x') end", "out of gas"},
+        {"local t = {} for i = 1, 30000 do t[i] = i end while true do table.unpack(t, 1, 20000) end", ""},
+        {"local t = {} for i = 1, 3000 do t[i] = 'v' end while true do table.concat(t) end", "out of gas"},
+        {"setmetatable(_G, {__index = function(t, k) return t[k] end}) return zz", ""},
+        {"return string.format('%99.99f', 1e308)", ""},
+        {"error({})", "an error that is no text"},
+        {"error()", "an error that is no text"},
+        {"put(('k'):rep(500), 1)", "too long"},
+    };
+    for (size_t i = 0; i < sizeof bombs / sizeof *bombs; i++) {
+        enum tx_status status = run(book, bombs[i][0]);
+        if (bombs[i][1][0]) {
+            CHECK_EQ(status, TX_FAILED);
+            if (!strstr(node_reason, bombs[i][1]))
+                printf("%s\n", bombs[i][0]);
+            CHECK_CONTAINS(node_reason, bombs[i][1]);
+        }
+        CHECK_LE(node_gas, 1000000);
+    }
+    CHECK_EQ(node_run(book, "s", "ann", "kv noop"), TX_OK); /* the node is well */
+    ledger_close(book);
+}
+
+/* Equal transactions on two nodes: equal gas, equal output. */
+TEST(lua_deterministic, "") {
+    uint64_t gas = 0;
+    char output[4096] = "";
+    for (int i = 0; i < 5; i++) {
+        struct ledger *book = node_open(NULL);
+        expect(book,
+               "local t = {} for i = 1, 200 do t['key' .. i] = {} end for i = 1, 200, 3 do t['key' .. i] = nil end"
+               " for i = 1, 90 do t['new' .. i] = i end local s = {} for k in pairs(t) do s[#s + 1] = k end"
+               " return table.concat(s):sub(1, 200)",
+               i ? output : node_output);
+        if (i)
+            CHECK_EQ(node_gas, gas);
+        gas = node_gas;
+        strcpy(output, node_output);
+        ledger_close(book);
+    }
+}
