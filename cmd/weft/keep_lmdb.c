@@ -111,9 +111,9 @@ static int double_map(struct keep_lmdb *self) {
 static int reserve(struct keep_lmdb *self, const struct keep_write *writes, size_t count) {
     MDB_envinfo info;
     mdb_env_info(self->env, &info);
-    size_t pages = 16;
+    size_t pages = 8;
     for (size_t i = 0; i < count; i++) /* its leaf and the way to it, or pages of its own */
-        pages += 3 + writes[i].value_size / self->page * 2;
+        pages += 2 + writes[i].value_size / self->page;
     size_t want = (info.me_last_pgno + 1 + pages) * self->page;
     if (want <= self->reserved || want > self->map_max) /* beyond the map: it will not get there */
         return 0;

@@ -15,7 +15,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PAGE_HEAD = 16, NODE_HEAD = 8, BRANCH = 1, LEAF = 2, LARGE = 4, META = 8, IS_LARGE = 1, DEPTH_MAX = 32 };
+enum {
+    PAGE_HEAD = 16,
+    NODE_HEAD = 8,
+    BRANCH = 1,
+    LEAF = 2,
+    LARGE = 4,
+    META = 8,
+    IS_LARGE = 1,
+    DEPTH_MAX = 32,
+    META_SIZE = 152
+};
 #define NO_PAGE UINT64_MAX
 
 struct tree {
@@ -85,7 +95,7 @@ static struct tree take_tree(struct reader *at) {
 
 /* 0; -EPROTO: LMDB, but another version; -EBADMSG. */
 static int take_meta(const unsigned char *page, unsigned number, struct meta *out) {
-    struct reader at = reader_of(page, 16 + 152);
+    struct reader at = reader_of(page, META_SIZE);
     bool good = reader_64(&at) == number;
     reader_take(&at, 2);
     good &= reader_32(&at) << 16 == (uint32_t)META << 16; /* flags; behind them `lower`, unused */
@@ -108,7 +118,7 @@ static int take_meta(const unsigned char *page, unsigned number, struct meta *ou
 
 /* Both metas, the newer first. */
 static int take_metas(int fd, struct meta out[2]) {
-    unsigned char page[16 + 152];
+    unsigned char page[META_SIZE];
     struct meta meta[2];
     struct stat file;
     int error = read_at(fd, page, sizeof page, 0);

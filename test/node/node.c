@@ -91,10 +91,21 @@ static void take_state(void *arg, const void *value, size_t size) {
     snprintf(arg, sizeof node_output, "%.*s", (int)size, (const char *)value);
 }
 
+int node_state_try(struct ledger *book, const char *shard, const char *key, char *text) {
+    return ledger_state_get(book, shard, key, strlen(key), take_state, text);
+}
+
+void node_id_of(const char *shard, const char *sender, uint64_t nonce, const char *words, hash32 *id) {
+    struct bytes bytes = {0};
+    encode(sender, nonce, words, &bytes);
+    *id = tx_id(shard, bytes.data, bytes.size);
+    bytes_free(&bytes);
+}
+
 const char *node_state(struct ledger *book, const char *shard, const char *key) {
     static char text[4096];
     strcpy(text, "(none)");
-    int error = ledger_state_get(book, shard, key, strlen(key), take_state, text);
+    int error = node_state_try(book, shard, key, text);
     REQUIRE(error == 0 || error == -ENOENT);
     return text;
 }

@@ -34,6 +34,10 @@ void node_receipt(struct ledger *book, const char *shard);
 
 /* A state's value as text; "(none)". */
 const char *node_state(struct ledger *book, const char *shard, const char *key);
+/* 0 and the value in `text`, of 4096 bytes; or an error. */
+int node_state_try(struct ledger *book, const char *shard, const char *key, char *text);
+/* The id that a transaction has. */
+void node_id_of(const char *shard, const char *sender, uint64_t nonce, const char *words, hash32 *id);
 /* The last block's number. */
 uint64_t node_height(struct ledger *book, const char *shard);
 
