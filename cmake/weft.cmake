@@ -1,0 +1,21 @@
+# build/weft: the node's outside and its client, over weft_ledger (node.cmake).
+if(NOT WEFT_NODE)
+  return()
+endif()
+
+# The page becomes an array of bytes.
+set(page ${CMAKE_CURRENT_BINARY_DIR}/generated/page.c)
+add_custom_command(OUTPUT ${page}
+  COMMAND ${CMAKE_COMMAND} -DFROM=${PROJECT_SOURCE_DIR}/cmd/weft/page.html -DTO=${page} -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+  DEPENDS ${PROJECT_SOURCE_DIR}/cmd/weft/page.html ${PROJECT_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
+
+file(GLOB weft_program CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cmd/weft/*.c)
+list(REMOVE_ITEM weft_program ${ledger_sources})
+add_executable(weft ${weft_program} ${page})
+target_link_libraries(weft PRIVATE weft_ledger PkgConfig::JANSSON weft_build weft_dev)
+target_link_options(weft PRIVATE -Wl,-z,relro,-z,now,-z,noexecstack)
+
+install(TARGETS weft)
+install(FILES docs/man/weft.1 docs/man/weft-node.1 docs/man/weft-tx.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+configure_file(cmake/weft-node.service.in weft-node.service @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/weft-node.service DESTINATION lib/systemd/system)
