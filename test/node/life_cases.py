@@ -1,0 +1,179 @@
+"""life_cases - starting, being refused, draining, ending; the command line."""
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+import harness
+from harness import Node, claim, equal, eventually, group, weft
+
+
+@group
+def command_line():
+    status, text, _ = weft("--version")
+    claim("--version", status == 0 and text.startswith("weft 0."), text)
+    for words in ([], ["node"], ["node", "verify"], ["node", "export"], ["tx"], ["tx", "load"]):
+        for flag in ("--help", "-h"):
+            status, text, errors = weft(*words, flag)
+            claim(f"weft {' '.join(words)} {flag}", status == 0 and text.startswith("usage: weft") and not errors, (status, errors))
+    for words, expected in [
+        ([], "usage"), (["nonsense"], "unknown command 'nonsense'"), (["node", "--nonsense"], "unknown option '--nonsense'"), (["node", "-x"], "unknown option '-x'"),
+        (["node", "word"], "one word too many"), (["node", "--data"], "needs a value"), (["node", "--memory=1"], "takes no value"), (["node", "--shard-workers", "two"], "'two'"),
+        (["node", "--shard-workers", "-1"], "'-1'"), (["node", "--shard-workers", "2000"], "1024"), (["node", "--quantum", "soon"], "'soon'"), (["node", "--quantum", "1x"], "'1x'"),
+        (["node", "--listen", "nowhere"], "'nowhere' is no address"), (["node", "--listen", "host.example:1"], "no address"), (["node", "--listen", "127.0.0.1:99999"], "no address"),
+        (["node", "--listen", "127.0.0.1:"], "no address"), (["node", "--context", "moon"], "'moon'"), (["node", "--context", "https://x"], "--context"), (["node", "--context", "http://"], "--context"),
+        (["node", "--context", "http://x:0/"], "--context"), (["node", "--context-every", "0"], "--context-every"), (["node", "--map-size", "1Q"], "'1Q'"), (["node", "--map-size", "99999999T"], "size"),
+        (["node", "verify"], "which directory"), (["node", "export"], "which directory"), (["node", "verify", "a", "b"], "too many"), (["tx"], "submit, or ask"), (["tx", "nonsense"], "unknown command"),
+        (["tx", "submit"], "which shard"), (["tx", "submit", "a"], "which shard"), (["tx", "status", "a"], "missing"), (["tx", "block", "a", "x"], "no number"), (["tx", "info", "x"], "too many words"),
+        (["tx", "info", "--node", "nonsense"], "no address"), (["tx", "info", "--node", "http://h:0"], "no address"), (["tx", "load", "--batch", "0"], "at least 1"),
+    ]:
+        status, _, errors = weft(*words)
+        claim(f"weft {' '.join(words)}", status == 2 and expected in errors, (status, errors))
+
+
+@group
+def refused():
+    with Node(memory=False) as n:
+        status, _, errors = weft("node", "--memory", "--listen", f"127.0.0.1:{n.port}")
+        claim("the port is taken", status == 1 and "taken" in errors, (status, errors))
+        status, _, errors = weft("node", "--data", n.data, "--listen", "0")
+        claim("the directory is in use", status == 1 and n.data in errors and ("in use" in errors or "another node" in errors), (status, errors))
+        n.submit("a", "set", "k", "v")
+        status, _, errors = weft("node", "verify", n.data)
+        claim("verify beside a node", status == 1 and errors, (status, errors))
+    status, _, errors = weft("node", "--data", "/proc/nonexistent/x", "--listen", "0")
+    claim("a directory that cannot be made", status == 1 and "/proc/nonexistent/x" in errors, (status, errors))
+    status, _, errors = weft("node", "verify", "/nonexistent")
+    claim("verify nothing", status == 1 and "/nonexistent" in errors, (status, errors))
+    with tempfile.NamedTemporaryFile() as file:
+        status, _, errors = weft("node", "--data", file.name, "--listen", "0")
+        claim("a file is no directory", status == 1 and errors, (status, errors))
+
+
+@group
+def kept():
+    """What was acknowledged is there after a restart, and the store verifies."""
+    with tempfile.TemporaryDirectory(prefix="weft-kept-") as data:
+        data = os.path.join(data, "store")
+        with Node(memory=False, data=data) as n:
+            receipt = n.submit("a", "set", "k", "v")
+            n.submit("b", "add", "n", "3")
+            equal("stopped in order", n.stop()[0], 0)
+            claim("it says so", "stopped" in n.words(), n.words())
+        status, text, errors = weft("node", "verify", data)
+        claim("verify", status == 0 and "0 findings" in text and "2 shards" in text, (status, text, errors))
+        status, text, errors = weft("node", "export", data)
+        lines = [json.loads(line) for line in text.splitlines()]
+        claim("export", status == 0 and len(lines) >= 4, (status, text, errors))
+        status, part, errors = weft("node", "export", data, "a")
+        claim("export one", status == 0 and 0 < len(part.splitlines()) < len(lines), (status, part, errors))
+        with Node(memory=False, data=data) as n:
+            equal("state", n.result("state_get", shard="a", key="k"), "v")
+            equal("receipt", n.result("receipt_get", shard="a", tx=receipt["tx"]), receipt)
+            equal("replay", n.call("tx_submit", shard="a", tx={"method": "set", "sender": "me", "nonce": 1, "args": ["k", "v"]})["error"]["code"], -32002)
+            equal("it goes on", n.submit("a", "set", "k", "w", nonce=2)["block"], 2)
+
+
+def load(n, shards, stop, accepted):
+    """Submit until told to stop; what was accepted is counted by shard."""
+    sender, c = f"load-{threading.get_ident()}", harness.Connection(n.port)
+    nonces = [0] * shards
+    try:
+        while not stop.is_set():
+            for s in range(shards):
+                txs = [{"method": "add", "sender": sender, "nonce": nonces[s] + k + 1, "args": ["n", 1]} for k in range(50)]
+                _, _, body = c.post(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tx_submit", "params": {"shard": f"s{s}", "txs": txs}}))
+                answer = json.loads(body)
+                if "result" in answer:
+                    nonces[s] += 50
+                    accepted[s] += 50
+                elif answer["error"]["code"] == -32005:
+                    return
+    except (OSError, EOFError):
+        pass  # it has ended
+    finally:
+        c.close()
+
+
+@group
+def drained():
+    """SIGTERM under load: everything accepted is in a block, and that within 30 s."""
+    with Node(memory=False) as n:
+        stop, accepted = threading.Event(), [[0] * 8 for _ in range(3)]
+        threads = [threading.Thread(target=load, args=(n, 8, stop, accepted[i])) for i in range(3)]
+        for t in threads:
+            t.start()
+        eventually(lambda: sum(map(sum, accepted)) > 3000)
+        status, took = n.stop()
+        stop.set()
+        for t in threads:
+            t.join(10)
+        equal("status", status, 0)
+        claim("within 30 s", took < 30, took)
+        claim("it said what it does", "finishing" in n.words() and "lost" not in n.words(), n.words())
+        totals = [sum(a[s] for a in accepted) for s in range(8)]
+        with Node(memory=False, data=n.data) as again:
+            equal("nothing accepted was lost", [int(again.result("state_get", shard=f"s{s}", key="n") or 0) for s in range(8)], totals)
+        status, text, _ = weft("node", "verify", n.data)
+        claim("the chains are whole", status == 0, text)
+
+
+@group
+def interrupted():
+    with Node() as n:
+        equal("Ctrl-C", n.stop(signal.SIGINT)[0], 0)
+    with Node() as n:  # requests under way are answered
+        c = harness.Connection(n.port)
+        tx = {"method": "add", "sender": "a", "nonce": 1, "args": ["n", 1]}
+        c.post(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tx_submit", "params": {"shard": "a", "tx": tx}}))
+        body = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "node_info"}).encode()
+        c.send(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:10])
+        eventually(lambda: n.result("node_info")["uptime_ms"] > 0)
+        n.child.send_signal(signal.SIGTERM)
+        eventually(lambda: "asked to stop" in n.words())
+        c.send(body[10:])
+        equal("a request under way", c.answer()[0], 200)
+        c.close()
+        equal("status", n.child.wait(30), 0)
+    with Node() as n:  # twice: at once
+        stuck = harness.Connection(n.port)
+        stuck.send(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{")
+        eventually(lambda: n.result("node_info")["uptime_ms"] > 0)
+        n.child.send_signal(signal.SIGTERM)
+        eventually(lambda: "asked to stop" in n.words())
+        equal("a second signal", n.stop(signal.SIGTERM)[0], -signal.SIGTERM)
+        stuck.close()
+
+
+@group
+def notified():
+    """systemd's protocol: READY=1 when it listens, STOPPING=1 when it ends."""
+    import socket
+    with tempfile.TemporaryDirectory(prefix="weft-notify-") as where, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+        path = os.path.join(where, "notify")
+        s.bind(path)
+        s.settimeout(10)
+        os.environ["NOTIFY_SOCKET"] = path
+        try:
+            with Node() as n:
+                equal("ready", s.recv(100), b"READY=1")
+                n.stop()
+                equal("stopping", s.recv(100), b"STOPPING=1")
+        finally:
+            del os.environ["NOTIFY_SOCKET"]
+
+
+@group
+def many_connections():
+    with Node() as n:
+        crowd = [harness.Connection(n.port) for _ in range(500)]
+        for c in crowd:
+            c.send(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 46\r\n\r\n"
+                   b'{"jsonrpc":"2.0","id":1,"method":"node_info" }')
+        equal("all are answered", {c.answer()[0] for c in crowd}, {200})
+        equal("stopped with idle connections", n.stop()[0], 0)
+        for c in crowd:
+            c.close()
