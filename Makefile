@@ -7,10 +7,11 @@ all: ## build the library, the examples and the benchmarks into build/
 	@cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release $(CMAKE_FLAGS)
 	@cmake --build $(BUILD) -j$(JOBS)
 
-run: ## build and run the first example
+run: ## build, and run a node on ./data until Ctrl-C: make run ARGS='--listen 8080'
 	@tools/deps build
 	@$(MAKE) --no-print-directory all
-	@$(BUILD)/examples/hello
+	@[ -x $(BUILD)/weft ] || { echo "weft was not built: see what cmake says above" >&2; exit 1; }
+	@exec $(BUILD)/weft node --data data $(ARGS)
 
 test: ## run every test; ends with 'N passed, N failed'
 	@tools/deps test
