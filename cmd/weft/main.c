@@ -3,6 +3,7 @@
 #include <string.h>
 #include <weft/base.h>
 
+#include "arena.h"
 #include "commands.h"
 #include "options.h"
 
@@ -24,6 +25,7 @@ static const struct {
 
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : "";
+    arena_install();
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help"))
         return printf("%s", usage) < 0;
     if (!strcmp(name, "--version") || !strcmp(name, "-V"))

@@ -4,12 +4,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "arena.h"
+
 /* -- JSON --------------------------------------------------------------------------------------------- */
 
-/* jansson recurses for each bracket, up to 2,048 of them: too deep for a fiber's stack.  So they are counted first.  What is inside of
- * strings is skipped; the rest may be any nonsense, which jansson finds. */
-static bool is_too_deep(const char *body, size_t size) {
-    size_t depth = 0;
+/* jansson recurses for each bracket, up to 2,048 of them: too deep for a fiber's stack; and a value of two bytes costs it a hundred.  So both are
+ * counted first.  What is inside of strings is skipped; the rest may be any nonsense, which jansson finds. */
+static const char *excess(const char *body, size_t size) {
+    size_t depth = 0, values = 0;
     for (size_t i = 0; i < size; i++) {
         char c = body[i];
         if (c == '"') {
@@ -18,12 +20,15 @@ static bool is_too_deep(const char *body, size_t size) {
                     i++;
         } else if (c == '[' || c == '{') {
             if (++depth > RPC_DEPTH)
-                return true;
-        } else if ((c == ']' || c == '}') && depth) {
-            depth--;
+                return "nested deeper than 64";
+            values++;
+        } else if (c == ']' || c == '}') {
+            depth -= depth > 0;
+        } else if (c == ',' && ++values > RPC_VALUES) {
+            return "more than 250,000 values";
         }
     }
-    return false;
+    return values > RPC_VALUES ? "more than 250,000 values" : NULL;
 }
 
 json_t *rpc_decode(const char *body, size_t size, char *why, size_t room) {
@@ -32,8 +37,9 @@ json_t *rpc_decode(const char *body, size_t size, char *why, size_t room) {
         snprintf(why, room, "a zero byte");
         return NULL;
     }
-    if (is_too_deep(body, size)) {
-        snprintf(why, room, "nested deeper than %d", RPC_DEPTH);
+    const char *much = excess(body, size);
+    if (much) {
+        snprintf(why, room, "%s", much);
         return NULL;
     }
     json_t *json = json_loadb(body, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
@@ -230,7 +236,10 @@ int rpc_answer(const struct rpc_service *service, void *node, void *peer, const 
                struct text *out) {
     char why[200];
     int result = 1, code = 0;
+    struct arena arena = {0};
+    arena_enter(&arena);
     json_t *json = rpc_decode(body, size, why, sizeof why);
+    arena_leave();
     if (!json) {
         struct text message = {0};
         text_format(&message, "Parse error: %s", why);
@@ -249,6 +258,6 @@ int rpc_answer(const struct rpc_service *service, void *node, void *peer, const 
     }
     if (code && service->counted)
         service->counted(node, -1, code);
-    json_decref(json);
+    arena_free(&arena); /* and with it the tree */
     return result;
 }

@@ -1,7 +1,7 @@
 /* rpc.h - JSON-RPC 2.0: from the bytes of a request to the bytes of its answer.  Knows nothing of HTTP, nor of the node.
  *
  * Strict.  What is no JSON by RFC 8259 is refused, and besides: names that occur twice in an object, a zero byte in a name, numbers that no
- * 64-bit integer or double can hold, more than RPC_DEPTH brackets inside each other.
+ * 64-bit integer or double can hold, more than RPC_DEPTH brackets inside each other, more than RPC_VALUES values.
  */
 #ifndef WEFT_CMD_RPC_H
 #define WEFT_CMD_RPC_H
@@ -13,6 +13,7 @@
 enum {
     RPC_DEPTH = 64,
     RPC_BATCH = 100, /* requests in a batch */
+    RPC_VALUES = 250000, /* in a body */
     RPC_PARAMS = 6,
 };
 
