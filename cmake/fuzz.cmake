@@ -1,8 +1,19 @@
-# Fuzz targets (libFuzzer, so clang only).  Each is compiled with the one source it is about.
-foreach(name http_parse)
-  add_executable(weft-fuzz-${name} test/fuzz/${name}.c src/http/parse.c)
+# Fuzz targets (libFuzzer, so clang only).
+# Each is compiled with the sources it is about.
+set(weft_fuzz_http_parse src/http/parse.c)
+set(weft_fuzz_rpc cmd/weft/rpc.c cmd/weft/arena.c cmd/weft/text.c cmd/weft/submit_tx.c cmd/weft/tx.c cmd/weft/hash.c)
+set(weft_fuzz http_parse)
+if(WEFT_NODE)
+  list(APPEND weft_fuzz rpc)
+endif()
+foreach(name ${weft_fuzz})
+  add_executable(weft-fuzz-${name} test/fuzz/${name}.c ${weft_fuzz_${name}})
   target_include_directories(weft-fuzz-${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
   target_compile_options(weft-fuzz-${name} PRIVATE -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all)
   target_link_options(weft-fuzz-${name} PRIVATE -fsanitize=fuzzer,address,undefined)
   target_link_libraries(weft-fuzz-${name} PRIVATE weft_dev)
 endforeach()
+if(WEFT_NODE)
+  target_include_directories(weft-fuzz-rpc PRIVATE ${PROJECT_SOURCE_DIR}/cmd/weft)
+  target_link_libraries(weft-fuzz-rpc PRIVATE PkgConfig::JANSSON)
+endif()
