@@ -1,0 +1,222 @@
+/* faults.c - memory, disk space and the disk itself fail at any point: no acknowledgement, no half block, and the other shards run.
+ *
+ * LMDB is a shared library, so the functions it calls can be these: each asks whether it is to fail.
+ */
+#define _GNU_SOURCE
+#include "node.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "plat/plat.h"
+
+#define INTERPOSED __attribute__((visibility("default")))
+
+enum { ON_WRITE = 1, ON_SYNC = 2, ON_RESERVE = 4 };
+static atomic_int fail_kinds, fail_errno, fail_after, fail_seen;
+
+static void arm(int kinds, int error, int after) {
+    atomic_store(&fail_errno, error), atomic_store(&fail_after, after), atomic_store(&fail_seen, 0);
+    atomic_store(&fail_kinds, kinds);
+}
+
+/* Calls for the shard "bad" only.  True: fail, with errno set. */
+static bool fails(int fd, int kind) {
+    char link[64], path[256];
+    if (!(atomic_load(&fail_kinds) & kind))
+        return false;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t size = readlink(link, path, sizeof path - 1);
+    path[size > 0 ? size : 0] = 0;
+    if (!strstr(path, "/shards/bad/") || atomic_fetch_add(&fail_seen, 1) != atomic_load(&fail_after))
+        return false;
+    errno = atomic_load(&fail_errno);
+    return true;
+}
+
+INTERPOSED ssize_t pwrite(int fd, const void *bytes, size_t size, off_t at) {
+    return fails(fd, ON_WRITE) ? -1 : syscall(SYS_pwrite64, fd, bytes, size, at);
+}
+INTERPOSED ssize_t writev(int fd, const struct iovec *parts, int count) {
+    return fails(fd, ON_WRITE) ? -1 : syscall(SYS_writev, fd, parts, count);
+}
+INTERPOSED int fdatasync(int fd) { return fails(fd, ON_SYNC) ? -1 : (int)syscall(SYS_fdatasync, fd); }
+INTERPOSED int fallocate(int fd, int mode, off_t at, off_t size) {
+    return fails(fd, ON_RESERVE) ? -1 : (int)syscall(SYS_fallocate, fd, mode, at, size);
+}
+
+static weft_shard_state state_of(struct ledger *book, const char *shard) {
+    weft_shard_info info;
+    weft_shard_info_read(weft_shard_find(ledger_lane(book), shard), &info);
+    return info.state;
+}
+
+static void on_finding(void *arg, const char *shard, uint64_t block, const char *what) {
+    (void)arg;
+    printf("%s %llu: %s\n", shard, (unsigned long long)block, what);
+}
+
+/* No room: the batch is refused, the shard goes on, and works again when there is room. */
+TEST(faults_no_space, "K28 K29 K30 K31") {
+    const char *dir = node_dir();
+    struct ledger *book = node_open(dir);
+    char words[70000] = "kv set big ";
+    CHECK_EQ(node_run(book, "bad", "ann", "kv add n 1"), TX_OK);
+    memset(words + 11, 'v', 60000); /* more than was reserved */
+    words[60011] = 0;
+    arm(ON_RESERVE, ENOSPC, 0);
+    CHECK_EQ(node_run(book, "bad", "ann", words), TX_REFUSED);
+    CHECK_EQ(atomic_load(&fail_seen), 1);
+    CHECK_EQ(node_height(book, "bad"), 1);
+    CHECK_EQ(state_of(book, "bad"), WEFT_SHARD_IDLE);
+    CHECK_EQ(ledger_nonce(book, "bad", "ann"), 1);
+    arm(0, 0, 0);
+    CHECK_EQ(node_run(book, "good", "ann", "kv add n 1"), TX_OK);
+    CHECK_EQ(node_run(book, "bad", "ann", words), TX_OK); /* with the same nonce, and so the same id */
+    CHECK_EQ(ledger_tx_status(book, "bad", &node_id), TX_OK);
+    CHECK_EQ(node_height(book, "bad"), 2);
+    ledger_close(book);
+    CHECK_EQ(ledger_verify(dir, on_finding, NULL, NULL), 0);
+}
+
+/* The map is full for good: refused, and what was there is read. */
+TEST(faults_map_full, "K29 K30") {
+    const char *dir = node_dir();
+    struct ledger *book = node_open_with((struct ledger_config){.dir = dir, .workers = 1, .map_size = 2 << 20});
+    char words[70000] = "kv set big ";
+    memset(words + 11, 'v', 60000);
+    words[60011] = 0;
+    int written = 0;
+    while (written < 100 && node_run(book, "s", "ann", words) == TX_OK)
+        written++;
+    CHECK_GT(written, 5); /* the first map is 1 MiB: it was doubled */
+    CHECK_LT(written, 20);
+    CHECK_EQ(state_of(book, "s"), WEFT_SHARD_IDLE);
+    CHECK_EQ(node_height(book, "s"), written);
+    CHECK_EQ(ledger_nonce(book, "s", "ann"), written);
+    ledger_close(book);
+    CHECK_EQ(ledger_verify(dir, on_finding, NULL, NULL), 0);
+    book = node_open(dir); /* with more room */
+    CHECK_EQ(node_run(book, "s", "ann", words), TX_OK);
+    ledger_close(book);
+    CHECK_EQ(ledger_verify(dir, on_finding, NULL, NULL), 0);
+}
+
+/* The nth write or sync fails, for every n: nothing is acknowledged, the shard stops, reads and other shards go on, and what is on the disk is a chain. */
+static void sweep(int kinds, int error) {
+    int points = 0;
+    const char *dir = node_dir();
+    for (bool reached = true; reached; points++) {
+        struct ledger *book = node_open(dir);
+        hash32 id;
+        REQUIRE_LT(points, 100);
+        CHECK_EQ(node_run(book, "bad", "ann", "kv add n 1"), TX_OK);
+        uint64_t nonce = ledger_nonce(book, "bad", "ann"), height = node_height(book, "bad");
+        char before[32];
+        snprintf(before, sizeof before, "%s", node_state(book, "bad", "n"));
+        arm(kinds, error, points);
+        REQUIRE_EQ(node_try(book, "bad", "ann", nonce + 1, "kv add n 1", &id), 0);
+        enum tx_status status = node_wait(book, "bad", &id);
+        reached = atomic_load(&fail_seen) > points;
+        arm(0, 0, 0);
+        CHECK_EQ(status, reached ? TX_REFUSED : TX_OK);
+        if (reached) {
+            REQUIRE_EVENTUALLY(state_of(book, "bad") == WEFT_SHARD_STOPPED);
+            CHECK_EQ(node_try(book, "bad", "ann", nonce + 1, "kv noop", &id), -EIO);
+            CHECK_CONTAINS(node_reason, "stopped");
+            CHECK_STR(node_state(book, "bad", "n"), before);
+            CHECK_EQ(node_height(book, "bad"), height);
+        }
+        CHECK_EQ(node_run(book, "good", "ann", "kv add n 1"), TX_OK);
+        ledger_close(book);
+        CHECK_EQ(ledger_verify(dir, on_finding, NULL, NULL), 0);
+    }
+    printf("%d points\n", points - 1);
+    CHECK_GT(points, 1);
+}
+
+TEST(faults_write_eio, "K29 K30 K31") { sweep(ON_WRITE, EIO); }
+TEST(faults_write_enospc, "K29 K30 K31") { sweep(ON_WRITE, ENOSPC); }
+TEST(faults_sync_eio, "K29 K30 K31") { sweep(ON_SYNC, EIO); }
+
+/* -- Memory --------------------------------------------------------------------------------------------------------- */
+
+static const char *memory_dir;
+
+static void use_receipt(void *arg, const struct ledger_receipt *receipt) { *(enum tx_status *)arg = receipt->status; }
+static void use_steps(void *arg, const struct ledger_step *steps, size_t count) {
+    (void)steps;
+    *(size_t *)arg = count;
+}
+static void use_block(void *arg, const struct ledger_block *block, const hash32 *txs) {
+    (void)txs;
+    *(uint64_t *)arg = block->number;
+}
+
+static void scenario(void) {
+    static const char *const words[] = {
+        "kv set ann 10",           "kv transfer bob 3", "lua deploy c function\tf()\tput(1,2)\tend",
+        "lua deploy c function(x", "lua invoke c f",    "kv get ann"};
+    struct ledger_config config = {.dir = memory_dir, .workers = 1};
+    struct ledger *untouched = (struct ledger *)(void *)&config, *book = untouched;
+    char why[200];
+    int error = ledger_open(&config, &book, why, sizeof why);
+    REQUIRE(error == 0 || error == -ENOMEM || error == -EAGAIN);
+    if (error) {
+        CHECK_EQ(book, untouched);
+        return;
+    }
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        hash32 id;
+        uint64_t nonce = ledger_nonce(book, "s", "ann"), block = 0;
+        error = node_try(book, "s", "ann", nonce + 1, words[i], &id);
+        REQUIRE(error == 0 || error == -ENOMEM);
+        if (error)
+            continue;
+        enum tx_status status = node_wait(book, "s", &id), read = status;
+        size_t steps;
+        REQUIRE(status == TX_OK || status == TX_FAILED || status == TX_REFUSED || status == TX_UNKNOWN);
+        error = ledger_receipt_get(book, "s", &id, use_receipt, &read);
+        REQUIRE(error == 0 || error == -ENOMEM || (error == -ENOENT && status != TX_OK));
+        if (status != TX_UNKNOWN) /* there was no memory to look */
+            CHECK_EQ(read, status);
+        error = ledger_trace_get(book, "s", &id, use_steps, &steps);
+        REQUIRE(error == 0 || error == -ENOMEM || (error == -ENOENT && status != TX_OK));
+        error = ledger_block_get(book, "s", 0, use_block, &block);
+        REQUIRE(error == 0 || error == -ENOMEM || error == -ENOENT);
+    }
+    if (weft_shard_find(ledger_lane(book), "s"))
+        CHECK_EQ(state_of(book, "s") == WEFT_SHARD_STOPPED, false);
+    ledger_close(book);
+}
+
+static void sweep_memory(bool persistent) {
+    int64_t nth = 0;
+    for (bool reached = true; reached; nth += nth < 100 ? 1 : 3) {
+        REQUIRE_LT(nth, 5000);
+        wefti_fault_set(nth, persistent);
+        scenario();
+        reached = wefti_fault_count() > nth;
+        wefti_fault_set(-1, false);
+    }
+    printf("%lld points, %s\n", (long long)nth, persistent ? "persistent" : "one-shot");
+    CHECK_GT(nth, 50);
+}
+
+TEST(faults_memory, "", .timeout = 120) {
+    sweep_memory(false);
+    sweep_memory(true);
+}
+
+TEST(faults_memory_on_disk, "", .timeout = 120) {
+    if (harness_is_slow())
+        SKIP("the same as in memory, and a directory");
+    memory_dir = node_dir();
+    for (int64_t nth = 0; nth < 60; nth++) {
+        wefti_fault_set(nth, nth % 2);
+        scenario();
+        wefti_fault_set(-1, false);
+    }
+    CHECK_EQ(ledger_verify(memory_dir, on_finding, NULL, NULL), 0);
+}
