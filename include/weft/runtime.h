@@ -26,12 +26,19 @@ typedef enum weft_sched {
     WEFT_SCHED_REACTOR = 5, /* a control thread of its own hands out every task, in nine steps; preempts after 10 ms */
 } weft_sched;
 
+/* How the workers wait for descriptors.  Both do the same; io_uring needs fewer system calls, and a kernel that allows it. */
+typedef enum weft_poller {
+    WEFT_POLLER_AUTO = 0, /* epoll */
+    WEFT_POLLER_EPOLL = 1,
+    WEFT_POLLER_URING = 2, /* where the kernel allows it (Linux 5.19 and later); else, and for a driven worker, epoll */
+} weft_poller;
+
 /* Called when a driven worker (see weft_drive) has work again.  Runs on any thread and must not block:
  * write to an eventfd, post to your loop.  May be called more often than needed. */
 typedef void (*weft_wake_fn)(void *arg);
 
 /* Set up with WEFT_CONFIG_INIT, change what you need; 0 always means the default.  The environment
- * overrides: WEFT_SCHED (ring, deque, fifo, sim, reactor), WEFT_WORKERS, WEFT_SEED. */
+ * overrides: WEFT_SCHED (ring, deque, fifo, sim, reactor), WEFT_WORKERS, WEFT_SEED, WEFT_IO (epoll, uring, auto). */
 typedef struct weft_config {
     size_t size; /* sizeof(weft_config): set by WEFT_CONFIG_INIT */
     weft_sched sched; /* which scheduler */
@@ -48,14 +55,16 @@ typedef struct weft_config {
     weft_profile profile; /* what tasks may do, see <weft/cap.h>; 0 = no limits */
     weft_caps
         *caps; /* filled in by weft_runtime_create, weft_run and weft_fiber_run: the first capabilities; may be NULL */
+    weft_poller poller; /* how the workers wait for descriptors */
 } weft_config;
 
 #define WEFT_CONFIG_INIT                                                                                               \
-    {sizeof(weft_config), WEFT_SCHED_DEFAULT, 0, 0, 0, 0, false, false, 0, 0, 0, 0, WEFT_PROFILE_NONE, 0}
+    {sizeof(weft_config), WEFT_SCHED_DEFAULT, 0, 0, 0, 0, false, false, 0, 0, 0, 0, WEFT_PROFILE_NONE, 0,              \
+     WEFT_POLLER_AUTO}
 
 /* Start a runtime.  `config` may be NULL.  If the system refuses some of the threads, the runtime
  * starts with fewer workers, at least one (weft_runtime_workers tells).
- * Returns 0; -EINVAL (unknown scheduler or profile, more than 1,024 workers, stacks above 1 GiB, malformed values, also in
+ * Returns 0; -EINVAL (unknown scheduler, profile or poller, more than 1,024 workers, stacks above 1 GiB, malformed values, also in
  * the environment); -E2BIG (a config from a newer header that sets something this library does not
  * know); -ENOMEM; -EAGAIN (not a single thread could be started).  On failure nothing is left running. */
 WEFT_API WEFT_MUST_USE int weft_runtime_create(const weft_config *config, weft_runtime **out);
@@ -100,9 +109,11 @@ WEFT_API weft_deadline weft_drive_next(weft_runtime *rt);
 /* The runtime whose worker is executing the caller, or NULL on any other thread. */
 WEFT_API weft_runtime *weft_runtime_current(void);
 
-/* Number of workers, and the scheduler's name ("ring", ...). */
+/* Number of workers, the scheduler's name ("ring", ...), and the poller's ("epoll", or "uring" when that was asked for and the kernel
+ * allows it; a worker that then gets none all the same uses epoll). */
 WEFT_API unsigned weft_runtime_workers(const weft_runtime *rt);
 WEFT_API const char *weft_runtime_sched(const weft_runtime *rt);
+WEFT_API const char *weft_runtime_poller(const weft_runtime *rt);
 
 WEFT_EXTERN_C_END
 #endif

@@ -345,12 +345,14 @@ struct server {
     weft_sem room; /* for connections */
     struct wefti_lock lock;
     struct connection *connections;
+    struct connection *unborn; /* at the end: turned away before their fibers began */
 };
 
 struct connection {
     struct server *server;
     weft_io *io;
     struct connection *next, **at; /* in the server's list */
+    bool begun, unborn; /* under the lock: whichever is first */
 };
 
 static void end_connection(struct connection *connection) {
@@ -368,6 +370,12 @@ static void end_connection(struct connection *connection) {
 static int connection_main(void *arg) {
     struct connection *connection = arg;
     struct server *server = connection->server;
+    wefti_lock_take(&server->lock);
+    bool unborn = connection->unborn;
+    connection->begun = true;
+    wefti_lock_give(&server->lock);
+    if (unborn)
+        return 0; /* the server's */
     serve(connection->io, &server->options, server->handler, server->arg);
     end_connection(connection);
     return 0;
@@ -382,7 +390,7 @@ static int start(struct server *server, weft_nursery *nursery, weft_io *io) {
         return -ENOMEM;
     }
     wefti_lock_take(&server->lock);
-    *connection = (struct connection){server, io, server->connections, &server->connections};
+    *connection = (struct connection){server, io, server->connections, &server->connections, false, false};
     if (connection->next)
         connection->next->at = &connection->next;
     server->connections = connection;
@@ -395,6 +403,26 @@ static int start(struct server *server, weft_nursery *nursery, weft_io *io) {
     if (error)
         end_connection(connection);
     return error;
+}
+
+/* Cancelled before it began, a fiber closes nothing: its peer must not wait for those that are under way. */
+static void close_unborn(struct server *server) {
+    struct connection *next;
+    wefti_lock_take(&server->lock);
+    for (struct connection *connection = server->connections; connection; connection = next) {
+        next = connection->next;
+        if (connection->begun)
+            continue;
+        *connection->at = next;
+        if (next)
+            next->at = connection->at;
+        connection->unborn = true;
+        connection->next = server->unborn;
+        server->unborn = connection;
+    }
+    wefti_lock_give(&server->lock);
+    for (struct connection *connection = server->unborn; connection; connection = connection->next)
+        weft_close(connection->io);
 }
 
 int weft_http_serve(weft_io *listener, const weft_http_options *given, weft_http_handler handler, void *arg) {
@@ -419,9 +447,12 @@ int weft_http_serve(weft_io *listener, const weft_http_options *given, weft_http
         start(&server, &nursery, io); /* without memory for it, it is turned away */
     }
     weft_nursery_cancel(&nursery);
+    close_unborn(&server);
     weft_nursery_await(&nursery);
-    while (server.connections) /* cancelled before they began */
-        end_connection(server.connections);
+    for (struct connection *connection; (connection = server.unborn);) {
+        server.unborn = connection->next;
+        wefti_free(connection, sizeof *connection);
+    }
     weft_sem_destroy(&server.room);
     return error;
 }

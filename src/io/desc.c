@@ -212,7 +212,7 @@ int wefti_watch_begin(struct wefti_worker *w) {
     struct wefti_watch *watch = wefti_alloc(sizeof *watch);
     if (!watch)
         return -ENOMEM;
-    int error = wefti_poller_open(&watch->poller);
+    int error = wefti_poller_open(&watch->poller, w->rt->uring && !w->driven);
     if (error) {
         wefti_free(watch, sizeof *watch);
         return error;

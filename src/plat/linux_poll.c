@@ -1,7 +1,6 @@
-/* linux_poll.c - plat.h for Linux: waiting for descriptors with epoll. */
+/* linux_poll.c - plat.h for Linux: descriptors; which poller; pokes; calls without signals. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -13,9 +12,7 @@
 #include <unistd.h>
 
 #include "plat/fault.h"
-#include "plat/plat.h"
-
-#define BATCH 256 /* B57: completions a turn */
+#include "plat/poller.h"
 
 int wefti_poke_open(void) {
     if (wefti_fault_here())
@@ -24,93 +21,46 @@ int wefti_poke_open(void) {
     return fd < 0 ? -errno : fd;
 }
 
-int wefti_poller_open(struct wefti_poller *poller) {
-    poller->poll = poller->poke = -1;
-    poller->room = wefti_alloc(BATCH * sizeof(struct epoll_event));
-    int error = poller->room ? 0 : -ENOMEM;
-    if (!error && wefti_fault_here())
-        error = -EMFILE;
-    if (!error && (poller->poll = epoll_create1(EPOLL_CLOEXEC)) < 0)
-        error = -errno;
-    if (!error && (poller->poke = wefti_poke_open()) < 0)
-        error = poller->poke;
-    /* Edge-triggered: each write is told once, and nobody has to read it away. */
-    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = NULL};
-    if (!error && epoll_ctl(poller->poll, EPOLL_CTL_ADD, poller->poke, &event))
-        error = -errno;
-    if (error)
-        wefti_poller_close(poller);
-    return error;
+uint32_t wefti_poll_ready(uint32_t bits) {
+    uint32_t ready = 0;
+    if (bits & (EPOLLHUP | EPOLLERR))
+        ready = WEFTI_READABLE | WEFTI_WRITABLE | WEFTI_READ_ENDED | WEFTI_WRITE_ENDED;
+    ready |= bits & (EPOLLIN | EPOLLPRI) ? WEFTI_READABLE : 0;
+    ready |= bits & EPOLLRDHUP ? WEFTI_READABLE | WEFTI_READ_ENDED : 0;
+    ready |= bits & EPOLLOUT ? WEFTI_WRITABLE : 0;
+    return ready;
 }
 
-void wefti_poller_close(struct wefti_poller *poller) {
-    if (poller->poke >= 0)
-        close(poller->poke);
-    if (poller->poll >= 0)
-        close(poller->poll);
-    if (poller->room)
-        wefti_free(poller->room, BATCH * sizeof(struct epoll_event));
-    poller->poll = poller->poke = -1;
-    poller->room = NULL;
+int wefti_poller_open(struct wefti_poller *poller, bool uring) {
+    poller->kind = &wefti_poller_uring;
+    if (uring && poller->kind->open(poller) == 0)
+        return 0;
+    poller->kind = &wefti_poller_epoll; /* whatever the reason: that needs less */
+    return poller->kind->open(poller);
 }
+
+void wefti_poller_close(struct wefti_poller *poller) { poller->kind->close(poller); }
+const char *wefti_poller_name(const struct wefti_poller *poller) { return poller->kind->name; }
 
 int wefti_poller_add(struct wefti_poller *poller, int fd, void *tag) {
-    if (wefti_fault_here())
-        return -ENOMEM;
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = tag};
-    return epoll_ctl(poller->poll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+    return wefti_fault_here() ? -ENOMEM : poller->kind->add(poller, fd, tag);
 }
 
 int wefti_poller_arm(struct wefti_poller *poller, int fd, void *tag, uint32_t what, bool again) {
-    struct epoll_event event = {.events = EPOLLONESHOT, .data.ptr = tag};
-    event.events |= what & WEFTI_READABLE ? EPOLLIN | EPOLLRDHUP : 0;
-    event.events |= what & WEFTI_WRITABLE ? EPOLLOUT : 0;
-    if (wefti_fault_here())
-        return -ENOMEM;
-    return epoll_ctl(poller->poll, again ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+    return wefti_fault_here() ? -ENOMEM : poller->kind->arm(poller, fd, tag, what, again);
 }
 
-void wefti_poller_remove(struct wefti_poller *poller, int fd) {
-    struct epoll_event unused; /* old kernels want one */
-    epoll_ctl(poller->poll, EPOLL_CTL_DEL, fd, &unused);
-}
-
-/* epoll_pwait2 has nanoseconds; kernels before 5.11 have milliseconds, rounded up. */
-static int wait_until(int epoll, struct epoll_event *events, int room, int64_t until) {
-    if (until == 0 || until == INT64_MAX)
-        return epoll_wait(epoll, events, room, until == 0 ? 0 : -1);
-    int64_t left = until - wefti_clock();
-    if (left <= 0)
-        return epoll_wait(epoll, events, room, 0);
-#ifdef SYS_epoll_pwait2
-    static _Atomic bool absent;
-    if (!load_relaxed(&absent)) { /* a hint */
-        struct timespec timeout = {left / 1000000000, left % 1000000000};
-        int count = (int)syscall(SYS_epoll_pwait2, epoll, events, room, &timeout, NULL, 0);
-        if (count >= 0 || errno != ENOSYS)
-            return count;
-        store_relaxed(&absent, true);
-    }
-#endif
-    int64_t ms = (left + 999999) / 1000000;
-    return epoll_wait(epoll, events, room, ms < INT_MAX ? (int)ms : INT_MAX);
-}
+void wefti_poller_remove(struct wefti_poller *poller, int fd) { poller->kind->remove(poller, fd); }
 
 int wefti_poller_wait(struct wefti_poller *poller, struct wefti_poll_event *events, int room, int64_t until) {
-    struct epoll_event *raw = poller->room;
-    int count = wait_until(poller->poll, raw, room < BATCH ? room : BATCH, until), kept = 0;
-    for (int i = 0; i < count; i++) {
-        uint32_t bits = raw[i].events, ready = 0;
-        if (bits & (EPOLLHUP | EPOLLERR))
-            ready = WEFTI_READABLE | WEFTI_WRITABLE | WEFTI_READ_ENDED | WEFTI_WRITE_ENDED;
-        ready |= bits & (EPOLLIN | EPOLLPRI) ? WEFTI_READABLE : 0;
-        ready |= bits & EPOLLRDHUP ? WEFTI_READABLE | WEFTI_READ_ENDED : 0;
-        ready |= bits & EPOLLOUT ? WEFTI_WRITABLE : 0;
-        if (raw[i].data.ptr)
-            events[kept++] = (struct wefti_poll_event){raw[i].data.ptr, ready};
-    }
-    return kept; /* an interrupted wait is one without events */
+    return poller->kind->wait(poller, events, room, until);
 }
+
+bool wefti_poller_begin(struct wefti_poller *poller, const struct wefti_poll_op *op, void *tag) {
+    return poller->kind->begin && !wefti_fault_here() && poller->kind->begin(poller, op, tag);
+}
+
+bool wefti_poller_cancel(struct wefti_poller *poller, void *tag) { return poller->kind->cancel(poller, tag); }
 
 void wefti_poke(int poke) {
     uint64_t one = 1;

@@ -111,23 +111,46 @@ enum {
     WEFTI_WRITABLE = 2,
     WEFTI_READ_ENDED = 4, /* the peer writes no more, or there was an error: not told again */
     WEFTI_WRITE_ENDED = 8,
+    WEFTI_DONE = 16, /* an operation */
 };
 struct wefti_poller {
+    const struct wefti_poller_kind *kind;
     int poll, poke; /* descriptors; poke: writing to it ends a wait */
-    void *room; /* for what the system tells: too much for a fiber's stack */
+    uint32_t pending; /* what was begun, added or removed, and is not yet known to the system: the next wait tells it */
+    void *room; /* the kind's own */
 };
 struct wefti_poll_event {
     void *tag;
-    uint32_t ready; /* WEFTI_READABLE, WEFTI_WRITABLE; after an error or hang-up all four */
+    uint32_t ready; /* WEFTI_READABLE, WEFTI_WRITABLE; after an error or hang-up all four; or WEFTI_DONE alone */
+    int32_t result; /* of an operation that is done: what the call would return, or -errno */
 };
-/* Returns 0; -EMFILE, -ENFILE, -ENOMEM. */
-int wefti_poller_open(struct wefti_poller *poller);
+/* A poller of the calling thread, which alone adds, arms, begins, cancels and waits; with io_uring if asked and if the system lets us, else
+ * with epoll.  Returns 0; -EMFILE, -ENFILE, -ENOMEM. */
+int wefti_poller_open(struct wefti_poller *poller, bool uring);
 void wefti_poller_close(struct wefti_poller *poller);
+const char *wefti_poller_name(const struct wefti_poller *poller);
+/* Would io_uring do?  0, or why not: -ENOSYS, -EPERM, -ENOMEM, ... */
+int wefti_uring_probe(void);
+/* For tests: io_uring refuses with that error (0: as the system says), and has room for so many completions (0: the default). */
+void wefti_uring_limit(int error, unsigned completions);
 /* Tell of every change of fd's readiness from now on, and once of what it is now.  0 or a negative errno (-EPERM: always ready). */
 int wefti_poller_add(struct wefti_poller *poller, int fd, void *tag);
 /* The same for some of it, and once only: again after each event. */
 int wefti_poller_arm(struct wefti_poller *poller, int fd, void *tag, uint32_t what, bool again);
+/* Any thread, before the descriptor is closed.  io_uring holds on to the file until its owner has looked, which is poked for it. */
 void wefti_poller_remove(struct wefti_poller *poller, int fd);
+/* Operations on a socket, which the system carries out when it can.  The buffer is its own until the operation is DONE; there is exactly one
+ * such event for each.  False: not begun, make the call yourself. */
+enum { WEFTI_OP_RECV, WEFTI_OP_SEND, WEFTI_OP_ACCEPT };
+struct wefti_poll_op {
+    int what, fd;
+    void *bytes; /* or where the peer's address goes ... */
+    size_t size;
+    uint32_t *addr_size; /* ... and its size */
+};
+bool wefti_poller_begin(struct wefti_poller *poller, const struct wefti_poll_op *op, void *tag);
+/* Ask for its end; it may be done already, or not be stopped any more: the event comes in any case.  False: try again later. */
+bool wefti_poller_cancel(struct wefti_poller *poller, void *tag);
 /* Wait for events until the monotonic time `until` (0: do not wait, INT64_MAX: no limit); how many there are, 0 also after a poke. */
 int wefti_poller_wait(struct wefti_poller *poller, struct wefti_poll_event *events, int room, int64_t until);
 /* End a wait of the poller whose `poke` this is; kept if it comes first. */

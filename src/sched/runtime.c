@@ -60,7 +60,17 @@ static int settle(const weft_config *given, weft_config *config) {
                                          : -EINVAL;
     if (env_number("WEFT_SEED", &seed))
         return bad_env("WEFT_SEED", wefti_env("WEFT_SEED"), "a decimal number of 64 bits");
-    if ((unsigned)config->sched >= SCHEDS)
+    const char *io = wefti_env("WEFT_IO");
+    if (io && *io) {
+        static const char *const names[] = {"auto", "epoll", "uring"};
+        unsigned found = 0;
+        while (found < 3 && strcmp(names[found], io))
+            found++;
+        if (found == 3)
+            return bad_env("WEFT_IO", io, "epoll, uring or auto");
+        config->poller = (weft_poller)found;
+    }
+    if ((unsigned)config->sched >= SCHEDS || (unsigned)config->poller > WEFT_POLLER_URING)
         return -EINVAL;
     config->workers = (unsigned)workers;
     config->seed = seed;
@@ -183,6 +193,7 @@ static int create(weft_config config, weft_runtime **out) {
                        : config.park_timeout_ns < 0 ? INT64_MAX
                                                     : config.park_timeout_ns;
     rt->seed = config.seed ? config.seed : rt->sched->one_thread ? 1 : wefti_random_seed();
+    rt->uring = config.poller == WEFT_POLLER_URING && wefti_uring_probe() == 0;
     rt->wake = config.wake;
     rt->wake_arg = config.wake_arg;
     snprintf(rt->name, sizeof rt->name, "%s", config.name ? config.name : "weft");
@@ -319,6 +330,8 @@ weft_runtime *weft_runtime_current(void) {
 }
 
 unsigned weft_runtime_workers(const weft_runtime *rt) { return rt->workers; }
+
+const char *weft_runtime_poller(const weft_runtime *rt) { return rt->uring ? "uring" : "epoll"; }
 
 const char *weft_runtime_sched(const weft_runtime *rt) { return rt->sched->name; }
 

@@ -213,6 +213,7 @@ struct weft_runtime {
     uint32_t allocated; /* length of the worker array */
     _Atomic uint32_t gate; /* futex word: 1 once the threads may begin */
     bool driven;
+    bool uring; /* its workers wait with io_uring, if they get one */
     bool heavy_fence; /* the system has it */
     bool lifo_stealing; /* ... and there is somebody to steal from */
     uint32_t global_capacity;

@@ -27,6 +27,10 @@ TEST(config_refuses, "B57") {
     config.workers = UINT32_MAX;
     CHECK_EQ(create_with(config), -EINVAL);
     config.workers = 1;
+    config.poller = (weft_poller)3;
+    CHECK_EQ(create_with(config), -EINVAL);
+    config.poller = WEFT_POLLER_URING; /* or what there is */
+    CHECK_EQ(create_with(config), 0);
     config.size = 0;
     CHECK_EQ(create_with(config), -EINVAL);
     config.size = offsetof(weft_config, workers) - 1;
@@ -114,6 +118,22 @@ TEST(config_env_sched, "") {
     for (int i = 0; i < 6; i++)
         CHECK_EQ(with_env("WEFT_SCHED", bad[i]), -EINVAL);
     CHECK_EQ(with_env("WEFT_SCHED", ""), 0); /* empty is unset */
+}
+
+TEST(config_env_io, "B57") {
+    static const char *const good[] = {"epoll", "uring", "auto", ""};
+    static const char *const bad[] = {"Epoll", "io_uring", "uring ", "0", "select"};
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(with_env("WEFT_IO", good[i]), 0);
+    for (int i = 0; i < 5; i++)
+        CHECK_EQ(with_env("WEFT_IO", bad[i]), -EINVAL);
+    weft_config config = WEFT_CONFIG_INIT;
+    weft_runtime *rt = NULL;
+    setenv("WEFT_IO", "epoll", 1);
+    config.poller = WEFT_POLLER_URING;
+    REQUIRE_EQ(weft_runtime_create(&config, &rt), 0);
+    CHECK_STR(weft_runtime_poller(rt), "epoll"); /* stronger than the program */
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
 }
 
 TEST(config_env_workers, "K10") {

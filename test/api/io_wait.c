@@ -186,6 +186,14 @@ static int cancel_against_data(void *unused) {
 
 API_TEST(io_cancel_against_data, "", .workers = {1, 2, 4}) { io_run(cancel_against_data, NULL); }
 
+/* A full TCP socket has room again now and then, while the system moves what it holds to the other side. */
+static int wait_to_write_more(void *arg) {
+    int n;
+    while ((n = wait_to_write(arg)) >= 0)
+        ;
+    return n;
+}
+
 /* -- Closes -------------------------------------------------------------------------------------------------- */
 
 static int close_while_waiting(void *unused) {
@@ -199,7 +207,7 @@ static int close_while_waiting(void *unused) {
         REQUIRE(io_pair((enum io_kind)kind, &none, &other));
         weft_task *task[20];
         for (int i = 0; i < 20; i++)
-            task[i] = i % 2 ? io_go(NULL, wait_to_read, none) : io_go(NULL, wait_to_write, out);
+            task[i] = i % 2 ? io_go(NULL, wait_to_read, none) : io_go(NULL, wait_to_write_more, out);
         for (int i = 0; i < 20; i++)
             io_until_it_waits(task[i]);
         CHECK_EQ(weft_close(none), 0);
@@ -236,7 +244,7 @@ static void thread_waits(unsigned index, void *unused) {
         return;
     }
     atomic_fetch_add(&shared.waiting, 1);
-    CHECK_EQ(index % 2 ? wait_to_read(shared.none) : wait_to_write(shared.full), -EBADF);
+    CHECK_EQ(index % 2 ? wait_to_read(shared.none) : wait_to_write_more(shared.full), -EBADF);
 }
 
 TEST(io_close_while_threads_wait, "") {

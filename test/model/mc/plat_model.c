@@ -214,7 +214,9 @@ void wefti_poke(int poke) {
 
 int wefti_poke_open(void) { return pokes < POKES ? pokes++ : -EMFILE; }
 
-int wefti_poller_open(struct wefti_poller *poller) {
+int wefti_uring_probe(void) { return -ENOSYS; }
+int wefti_poller_open(struct wefti_poller *poller, bool uring) {
+    (void)uring;
     poller->poll = 0;
     poller->room = NULL;
     poller->poke = fails() ? -EMFILE : wefti_poke_open();
@@ -230,6 +232,14 @@ int wefti_poller_arm(struct wefti_poller *poller, int fd, void *tag, uint32_t wh
     return -EBADF;
 }
 void wefti_poller_remove(struct wefti_poller *poller, int fd) { (void)poller, (void)fd; }
+bool wefti_poller_begin(struct wefti_poller *poller, const struct wefti_poll_op *op, void *tag) {
+    (void)poller, (void)op, (void)tag;
+    return false;
+}
+bool wefti_poller_cancel(struct wefti_poller *poller, void *tag) {
+    (void)poller, (void)tag;
+    return true;
+}
 int wefti_poller_wait(struct wefti_poller *poller, struct wefti_poll_event *events, int room, int64_t until) {
     (void)events, (void)room;
     sleep_on_poke(poller->poke, until, PC);
