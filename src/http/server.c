@@ -286,6 +286,8 @@ static ssize_t peek(struct weft_io *io, void *arg) {
 static int wait_request(weft_io *io, int64_t until) {
     bool waited;
     char byte;
+    if (io->layer) /* which knows */
+        return weft_io_wait(io, WEFT_FD_READ, until);
     int error = wefti_desc_ready(io, WEFTI_IN, &waited, until);
     if (error || waited || !io->socket)
         return error;
