@@ -57,6 +57,8 @@ int wefti_fence_heavy_init(void);
 /* -- Time ------------------------------------------------------------------------------------------- */
 /* Monotonic nanoseconds. */
 int64_t wefti_clock(void);
+/* ns since 1970, as people count; may jump, and is as fine as the kernel's tick. */
+int64_t wefti_wall_clock(void);
 
 /* -- Memory ----------------------------------------------------------------------------------------- */
 /* Zeroed memory, aligned to 64 bytes; NULL when there is none. */
