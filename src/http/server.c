@@ -62,7 +62,7 @@ struct weft_http *wefti_http_take(weft_io *io, const weft_http_options *options)
     }
     wefti_lock_give(&pool.lock);
     if (!x) {
-        x = wefti_alloc(sizeof *x + room);
+        x = wefti_alloc_raw(sizeof *x + room); /* of which a client that sends a byte now and then uses two pages */
         if (!x)
             return NULL;
         x->in = (char *)(x + 1);
