@@ -3,3 +3,5 @@ include(CMakeFindDependencyMacro)
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_dependency(Threads)
 include(${CMAKE_CURRENT_LIST_DIR}/weftTargets.cmake)
+# weft::tls (shared) and weft::tls_static, where libweft-tls was built.
+include(${CMAKE_CURRENT_LIST_DIR}/weftTlsTargets.cmake OPTIONAL)

@@ -44,9 +44,10 @@ typedef struct weft_http_options {
     int64_t drain;           /* ns for requests under way when the server is cancelled; 0 = 5 s */
     size_t stack_size;       /* of a connection's fiber; 0 = the runtime's */
     const char *server;      /* the Server field; NULL: none */
+    bool no_date;            /* answers without a Date field */
 } weft_http_options;
 
-#define WEFT_HTTP_OPTIONS_INIT {sizeof(weft_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define WEFT_HTTP_OPTIONS_INIT {sizeof(weft_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false}
 
 /* A request, and its answer. */
 typedef struct weft_http weft_http;

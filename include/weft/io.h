@@ -74,6 +74,22 @@ WEFT_API int weft_shutdown(weft_io *io, int how);
 WEFT_API WEFT_MUST_USE int weft_pipe(weft_io **in, weft_io **out);
 WEFT_API WEFT_MUST_USE int weft_socketpair(weft_io **a, weft_io **b);
 
+/* -- Without waiting ----------------------------------------------------------------------------------- */
+
+/* Read or write what is possible now.  From anywhere, poll tasks and cancelled fibers included; never lets others run.
+ * Returns as weft_read and weft_write_some; -EAGAIN: nothing is. */
+WEFT_API ssize_t weft_try_read(weft_io *io, void *buffer, size_t size);
+WEFT_API ssize_t weft_try_write(weft_io *io, const void *bytes, size_t size);
+
+enum {
+    WEFT_FD_READ = 1,
+    WEFT_FD_WRITE = 2,
+};
+
+/* Wait until a read (WEFT_FD_READ) or a write (WEFT_FD_WRITE) need not wait; it may be mistaken, so try, and wait again.
+ * Returns 0, also when the read would give the end or an error; -EINVAL (not one of the two); -ETIMEDOUT, -ECANCELED, -EBADF, ... */
+WEFT_API int weft_io_wait(weft_io *io, int events, weft_deadline until);
+
 /* -- In poll tasks ------------------------------------------------------------------------------------ */
 
 /* As weft_read and weft_write_some, once.  -EAGAIN: `self` will be woken when it is worth trying again: return WEFT_PENDING, and make the
@@ -103,11 +119,6 @@ WEFT_API ssize_t weft_reader_read(weft_reader *reader, void *buffer, size_t size
 WEFT_API ssize_t weft_reader_read_exact(weft_reader *reader, void *buffer, size_t size, weft_deadline until);
 
 /* -- Descriptors of other libraries ------------------------------------------------------------------- */
-
-enum {
-    WEFT_FD_READ = 1,
-    WEFT_FD_WRITE = 2,
-};
 
 /* Wait until a descriptor that weft does not own is readable or writable (`events`), or has an error.  Level-triggered, as poll(2).  When
  * it is closed meanwhile, the wait goes on for what it was, until the deadline; another one of the same number is not mistaken for it.

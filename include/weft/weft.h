@@ -20,6 +20,7 @@
 #include <weft/select.h>
 #include <weft/shard.h>
 #include <weft/stats.h>
+#include <weft/stream.h>
 #include <weft/supervisor.h>
 #include <weft/sync.h>
 #include <weft/task.h>

@@ -10,6 +10,7 @@
 #include "http/ws.h"
 #include "io/desc.h"
 
+#define WEFTI_HTTP_DATE 37u /* the size of the Date field */
 #define WEFTI_HTTP_OUT 4096u /* a head, and a body that fits behind it, are sent together */
 
 enum wefti_http_phase {
@@ -39,6 +40,8 @@ struct weft_http {
     bool sent_continue;
     /* Out. */
     enum wefti_http_phase phase;
+    int64_t began; /* weft_now() when the answer began ... */
+    bool prompt;   /* ... which was all of it: nothing has been waited for since */
     bool chunked, keep, is_head, upgraded;
     int64_t out_left; /* of a declared length */
     size_t out_size, fields_size;
@@ -56,6 +59,10 @@ ssize_t wefti_http_fill(struct weft_http *x, int64_t until);
 void wefti_http_body_begin(struct weft_http *x, int64_t length);
 /* Some of it; `most`: the limit, 0: none. */
 ssize_t wefti_http_body_read(struct weft_http *x, void *buffer, size_t size, uint64_t most, int64_t until);
+
+/* The Date field for a time of the monotonic clock that is now; and for seconds since 1970. */
+void wefti_http_date(int64_t now, char text[WEFTI_HTTP_DATE]);
+void wefti_http_date_at(int64_t seconds, char text[WEFTI_HTTP_DATE]);
 
 struct weft_http *wefti_http_take(weft_io *io, const weft_http_options *options);
 void wefti_http_give(struct weft_http *x);

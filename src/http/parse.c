@@ -130,6 +130,38 @@ static bool is_host(const char *at, size_t size) {
     return true;
 }
 
+/* How long "http://host" or "https://host" is; 0: it is none.  RFC 9110, 4.2: a host must be there, a user must not. */
+static size_t authority_end(weft_text target) {
+    static const char scheme[] = "https://";
+    size_t i = 0;
+    while (i < 4 && i < target.size && lower(target.at[i]) == scheme[i])
+        i++;
+    if (i < 4)
+        return 0;
+    if (i < target.size && lower(target.at[i]) == 's')
+        i++;
+    if (target.size - i < 4 || memcmp(target.at + i, "://", 3))
+        return 0;
+    size_t host = i += 3;
+    while (i < target.size && target.at[i] != '/' && target.at[i] != '?')
+        i++;
+    return i > host && target.at[host] != ':' && is_host(target.at + host, i - host) ? i : 0;
+}
+
+/* An absolute target names the host, too: a client says the same twice (RFC 9112, 3.2), and who does not, means to deceive somebody. */
+static bool same_host(weft_text target, weft_text host) {
+    size_t end = target.size && target.at[0] != '/' ? authority_end(target) : 0;
+    if (!end)
+        return true; /* names none */
+    size_t begin = (size_t)((const char *)memchr(target.at, ':', target.size) - target.at) + 3;
+    if (end - begin != host.size)
+        return false;
+    for (size_t i = 0; i < host.size; i++)
+        if (lower(target.at[begin + i]) != lower(host.at[i]))
+            return false;
+    return true;
+}
+
 /* What the fields say about the message itself.  0 or a negative status. */
 static int understand(struct wefti_http_head *head, bool request) {
     bool has_length = false, has_coding = false, upgrades = false, closes = false;
@@ -156,7 +188,7 @@ static int understand(struct wefti_http_head *head, bool request) {
         } else if (weft_text_is_nocase(name, "upgrade")) {
             upgrade = value;
         } else if (request && weft_text_is_nocase(name, "host")) {
-            if (head->has_host || !is_host(value.at, value.size))
+            if (head->has_host || !is_host(value.at, value.size) || !same_host(head->target, value))
                 return -400;
             head->has_host = true;
         } else if (weft_text_is_nocase(name, "expect") && request && head->minor == 1) {
@@ -204,24 +236,6 @@ static int parse_fields(const char *bytes, size_t size, size_t at, const struct 
 }
 
 /* -- Heads --------------------------------------------------------------------------------------------------- */
-
-/* How long "http://host" or "https://host" is; 0: it is none.  RFC 9110, 4.2: a host must be there, a user must not. */
-static size_t authority_end(weft_text target) {
-    static const char scheme[] = "https://";
-    size_t i = 0;
-    while (i < 4 && i < target.size && lower(target.at[i]) == scheme[i])
-        i++;
-    if (i < 4)
-        return 0;
-    if (i < target.size && lower(target.at[i]) == 's')
-        i++;
-    if (target.size - i < 4 || memcmp(target.at + i, "://", 3))
-        return 0;
-    size_t host = i += 3;
-    while (i < target.size && target.at[i] != '/' && target.at[i] != '?')
-        i++;
-    return i > host && target.at[host] != ':' && is_host(target.at + host, i - host) ? i : 0;
-}
 
 /* "host:port". */
 static bool is_authority(weft_text target) {

@@ -71,7 +71,7 @@ int weft_http_set(weft_http *x, const char *name, const char *value) {
     weft_text text = {name, name_size};
     if (!wefti_http_is_token(name, name_size) || !wefti_http_is_value(value, value_size) ||
         weft_text_is_nocase(text, "content-length") || weft_text_is_nocase(text, "transfer-encoding") ||
-        weft_text_is_nocase(text, "connection")) /* ours */
+        weft_text_is_nocase(text, "connection") || weft_text_is_nocase(text, "date")) /* ours */
         return -EINVAL;
     if (x->fields_size + need > sizeof x->fields)
         return -ENOBUFS;
@@ -101,6 +101,12 @@ int weft_http_begin(weft_http *x, int status, int64_t length) {
     put(x, " ", 1);
     put_text(x, reason(status));
     put(x, "\r\n", 2);
+    x->began = weft_now();
+    x->prompt = false;
+    if (!x->options->no_date) {
+        wefti_http_date(x->began, x->out + x->out_size);
+        x->out_size += WEFTI_HTTP_DATE;
+    }
     if (x->chunked) {
         put_text(x, "Transfer-Encoding: chunked\r\n");
     } else if (length >= 0 && !bare) {
@@ -125,7 +131,13 @@ int weft_http_begin(weft_http *x, int status, int64_t length) {
 
 /* -- The body ------------------------------------------------------------------------------------------------ */
 
-static int64_t deadline(const struct weft_http *x) { return weft_after(x->options->body_timeout); }
+/* One look at the clock is enough for an answer that is sent at once. */
+static int64_t deadline(const struct weft_http *x) {
+    int64_t room = INT64_MAX - x->began;
+    return !x->prompt                         ? weft_after(x->options->body_timeout)
+           : x->options->body_timeout <= room ? x->began + x->options->body_timeout
+                                              : WEFT_NEVER;
+}
 
 static int flush(struct weft_http *x) {
     size_t size = x->out_size;
@@ -193,6 +205,7 @@ int weft_http_reply(weft_http *x, int status, const char *type, const void *body
     int error = type ? weft_http_set(x, "Content-Type", type) : 0;
     if (!error)
         error = weft_http_begin(x, status, (int64_t)size);
+    x->prompt = !error;
     if (!error && size && !has_no_body(status))
         error = write_body(x, body, size);
     return error ? error : weft_http_end(x);

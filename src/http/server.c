@@ -62,7 +62,7 @@ struct weft_http *wefti_http_take(weft_io *io, const weft_http_options *options)
     }
     wefti_lock_give(&pool.lock);
     if (!x) {
-        x = wefti_alloc(sizeof *x + room);
+        x = wefti_alloc_raw(sizeof *x + room); /* of which a client that sends a byte now and then uses two pages */
         if (!x)
             return NULL;
         x->in = (char *)(x + 1);
@@ -188,7 +188,7 @@ static int to_status(int error) {
 
 /* The head of the next request is in the buffer, or comes.  Its size; 0: the connection has ended; a negative error, answered if it can be. */
 static int read_head(struct weft_http *x) {
-    int64_t until = weft_after(x->options->head_timeout);
+    int64_t until = WEFT_NOW; /* mostly it is there, and nobody has to look at the clock */
     for (;;) {
         int used = x->in_to > x->in_from
                        ? wefti_http_parse_request(x->in + x->in_from, x->in_to - x->in_from, &x->limits, &x->head)
@@ -200,6 +200,10 @@ static int read_head(struct weft_http *x) {
             return -EBADMSG;
         }
         ssize_t n = wefti_http_fill(x, until);
+        if (n == -ETIMEDOUT && until == WEFT_NOW) {
+            until = weft_after(x->options->head_timeout);
+            continue;
+        }
         if (n == 0)
             return x->in_to > x->in_from ? -ECONNRESET : 0;
         if (n == -ETIMEDOUT)
@@ -242,7 +246,7 @@ static bool answer(struct weft_http *x, int used, weft_http_handler handler, voi
     x->phase = WEFTI_HTTP_HEAD;
     x->keep = x->head.keep_alive;
     x->is_head = weft_text_is(x->head.method, "HEAD");
-    x->sent_continue = x->upgraded = false;
+    x->sent_continue = x->upgraded = x->prompt = false;
     x->out_size = x->fields_size = 0;
     x->chunked = false;
     wefti_http_body_begin(x, x->head.length);
@@ -286,6 +290,8 @@ static ssize_t peek(struct weft_io *io, void *arg) {
 static int wait_request(weft_io *io, int64_t until) {
     bool waited;
     char byte;
+    if (io->layer) /* which knows */
+        return weft_io_wait(io, WEFT_FD_READ, until);
     int error = wefti_desc_ready(io, WEFTI_IN, &waited, until);
     if (error || waited || !io->socket)
         return error;
@@ -307,8 +313,9 @@ static void linger(weft_io *io) {
 /* A request under way is shielded: who cancels the server cancels those that wait for one. */
 static int serve(weft_io *io, const weft_http_options *options, weft_http_handler handler, void *arg) {
     weft_task *self = weft_task_self();
+    int64_t until = weft_after(options->idle_timeout);
     for (;;) {
-        int error = wait_request(io, weft_after(options->idle_timeout));
+        int error = wait_request(io, until);
         if (error)
             return error == -ETIMEDOUT ? 0 : error;
         struct weft_http *x = wefti_http_take(io, options);
@@ -324,6 +331,9 @@ static int serve(weft_io *io, const weft_http_options *options, weft_http_handle
         } while (goes_on && x->in_to > x->in_from);
         if (shielded)
             weft_unshield(self);
+        until = goes_on && x->prompt && options->idle_timeout < INT64_MAX - x->began
+                    ? x->began + options->idle_timeout
+                    : weft_after(options->idle_timeout);
         wefti_http_give(x);
         if (!goes_on)
             return error == -EBADMSG || error == -ETIMEDOUT ? 0 : error;

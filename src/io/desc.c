@@ -66,6 +66,7 @@ int wefti_desc_new(int fd, int what, struct weft_io **out) {
     io->socket = what & WEFTI_SOCKET;
     io->stream = what & WEFTI_STREAM;
     io->watcher = NULL;
+    io->layer = NULL;
     io->waiting[WEFTI_IN] = io->waiting[WEFTI_OUT] = (struct wefti_waiters){NULL, NULL};
     wefti_lock_give(&io->lock);
     *out = io;
@@ -111,7 +112,9 @@ int weft_io_fd(const weft_io *io) { return io->fd; }
 
 static int finish_close(struct weft_io *io) {
     int result = 0;
-    if (io->borrowed) {
+    if (io->layer) {
+        wefti_layer_discard(io);
+    } else if (io->borrowed) {
         if (!(io->was_flags & O_NONBLOCK))
             fcntl(io->fd, F_SETFL, io->was_flags);
     } else if (close(io->fd) && errno != EINTR) {
@@ -357,7 +360,7 @@ static int wait_and_unlock(struct weft_io *io, int direction, uint32_t *seen, in
 /* -- Calls ------------------------------------------------------------------------------------------------- */
 
 /* A fiber that always finds its descriptor ready must still let others run, and learn that it is cancelled. */
-static int begin_call(void) {
+int wefti_desc_begin(void) {
     struct wefti_worker *w = wefti_worker_here();
     struct weft_task *task = w ? w->current : NULL;
     if (!task)
@@ -378,7 +381,7 @@ static int begin_call(void) {
 
 int wefti_desc_ready(struct weft_io *io, int direction, bool *waited, int64_t until) {
     uint32_t seen;
-    int error = begin_call();
+    int error = wefti_desc_begin();
     *waited = false;
     if (error)
         return error;
@@ -417,7 +420,7 @@ static ssize_t try_call(struct weft_io *io, int direction, wefti_desc_fn *call, 
 }
 
 ssize_t wefti_desc_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full, int64_t until) {
-    ssize_t result = begin_call();
+    ssize_t result = wefti_desc_begin();
     if (result || (result = wefti_charge_syscall_call()))
         return result;
     wefti_lock_take(&io->lock);
@@ -451,6 +454,22 @@ ssize_t wefti_desc_call(struct weft_io *io, int direction, wefti_desc_fn *call, 
     return result;
 }
 
+ssize_t wefti_desc_try(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full) {
+    ssize_t result = -EBADF;
+    wefti_lock_take(&io->lock);
+    if (io->closed) {
+        wefti_lock_give(&io->lock);
+        return result;
+    }
+    io->users++;
+    uint32_t seen = io->events[direction]; /* C1 */
+    wefti_lock_give(&io->lock);
+    result = try_call(io, direction, call, arg, full, seen);
+    if (leave_and_unlock(io))
+        finish_close(io);
+    return result;
+}
+
 static void end_poll(struct wefti_poll_wait *wait) {
     struct weft_io *io = wait->thing;
     struct wefti_worker *w = wefti_worker_here();
@@ -462,24 +481,41 @@ static void end_poll(struct wefti_poll_wait *wait) {
     wait->end = NULL;
 }
 
-ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction, wefti_desc_fn *call,
-                        void *arg, size_t full) {
+/* A poll task begins a call.  0; -EAGAIN: it waits on; what the wait gave; -EINVAL. */
+static int begin_poll(weft_task *self, struct wefti_poll_wait *poll) {
     struct wefti_worker *w = wefti_worker_here();
-    struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
     if (!w || w->current != self || wefti_task_is_fiber(self))
         return -EINVAL;
-    if (poll->end) {
-        if (!wefti_waiter_is_served(&poll->waiter))
-            return -EAGAIN; /* polled for another reason */
-        end_poll(poll);
-        if (poll->waiter.result)
-            return poll->waiter.result;
-    }
-    ssize_t result = -EBADF;
+    if (!poll->end)
+        return 0;
+    if (!wefti_waiter_is_served(&poll->waiter))
+        return -EAGAIN; /* polled for another reason */
+    end_poll(poll);
+    return (int)poll->waiter.result;
+}
+
+/* Under the lock, the descriptor is watched: be woken. */
+static void append_poll(struct weft_io *io, weft_task *self, struct wefti_poll_wait *poll, int direction) {
+    struct wefti_worker *w = wefti_worker_here();
+    wefti_waiter_init_poll(&poll->waiter, self);
+    poll->waiter.index = (uint32_t)direction; /* it is in no choice */
+    poll->thing = io;
+    poll->end = end_poll;
+    wefti_waiters_append(&io->waiting[direction], &poll->waiter);
+    if (w->rt->sim)
+        w->watch->waiting++;
+}
+
+ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction, wefti_desc_fn *call,
+                        void *arg, size_t full) {
+    struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
+    ssize_t result = begin_poll(self, poll);
+    if (result)
+        return result;
     wefti_lock_take(&io->lock);
     if (io->closed) {
         wefti_lock_give(&io->lock);
-        return result;
+        return -EBADF;
     }
     io->users++;
     do { /* until it is told, not ready, or closed */
@@ -490,22 +526,35 @@ ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, in
             result = try_call(io, direction, call, arg, full, seen);
         }
         if (result == -EAGAIN && !io->ready[direction] && !io->closed) {
-            int error = watched(io, w);
+            int error = watched(io, wefti_worker_here());
             result = error ? error : -EAGAIN;
             io->ready[direction] |= io->always_ready;
         }
     } while (result == -EAGAIN && (io->ready[direction] || io->closed));
-    if (result == -EAGAIN) {
-        wefti_waiter_init_poll(&poll->waiter, self);
-        poll->waiter.index = (uint32_t)direction; /* it is in no choice */
-        poll->thing = io;
-        poll->end = end_poll;
-        wefti_waiters_append(&io->waiting[direction], &poll->waiter);
-        if (w->rt->sim)
-            w->watch->waiting++;
-    }
+    if (result == -EAGAIN)
+        append_poll(io, self, poll, direction);
     if (leave_and_unlock(io))
         finish_close(io);
+    return result;
+}
+
+int wefti_desc_ready_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction) {
+    struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
+    if (poll->end == end_poll && (poll->thing != io || poll->waiter.index != (uint32_t)direction))
+        end_poll(poll); /* it waited for the other direction */
+    bool waited = poll->end != NULL;
+    int result = begin_poll(self, poll);
+    if (result || waited)
+        return result;
+    wefti_lock_take(&io->lock);
+    result = io->closed ? -EBADF : io->ready[direction] ? 0 : watched(io, wefti_worker_here());
+    if (!result && io->always_ready)
+        io->ready[direction] = true;
+    if (!result && !io->ready[direction]) {
+        append_poll(io, self, poll, direction);
+        result = -EAGAIN;
+    }
+    wefti_lock_give(&io->lock);
     return result;
 }
 
@@ -523,6 +572,7 @@ int weft_close(weft_io *io) {
         wefti_poller_remove(&io->watcher->watch->poller, io->fd);
     io->watcher = NULL;
     serve_and_unlock(io, true, true, -EBADF);
+    int error = io->layer ? wefti_layer_close(io) : 0;
     wefti_lock_take(&io->lock);
-    return leave_and_unlock(io) ? finish_close(io) : 0;
+    return leave_and_unlock(io) ? finish_close(io) : error;
 }

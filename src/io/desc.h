@@ -48,6 +48,9 @@ struct weft_io {
     struct wefti_worker *watcher; /* NULL: none yet */
     struct wefti_waiters waiting[2];
     struct weft_io *next; /* free */
+    /* Not a descriptor but a stream above one (layer.c): then nothing above but lock, users and closed is used. */
+    const struct weft_stream *layer;
+    void *layer_state;
 };
 
 /* One for an open, non-blocking descriptor.  0; -ENOMEM. */
@@ -68,13 +71,37 @@ int wefti_desc_wait(struct weft_io *io, int direction, uint32_t *seen, int64_t u
  * (or was, if others read it too). */
 int wefti_desc_ready(struct weft_io *io, int direction, bool *waited, int64_t until);
 
+/* The same in a poll task: -EAGAIN when it has to wait. */
+int wefti_desc_ready_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction);
+
+/* A fiber begins a call: it lets others run now and then.  0; -ECANCELED; -EINVAL in a poll task. */
+int wefti_desc_begin(void);
+
 /* A system call, which returns its result or -errno. */
 typedef ssize_t wefti_desc_fn(struct weft_io *io, void *arg);
 
 /* Repeat it until it does not block.  `full`: how much was asked; 0: less means nothing. */
 ssize_t wefti_desc_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full, int64_t until);
+/* Once, without waiting: -EAGAIN. */
+ssize_t wefti_desc_try(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full);
 /* The same in a poll task: -EAGAIN when it has to wait. */
 ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction, wefti_desc_fn *call,
                         void *arg, size_t full);
+
+/* -- Streams above a descriptor (layer.c) ---------------------------------------------------------------- */
+
+struct weft_addr;
+struct weft_stream_call;
+ssize_t wefti_layer_read(struct weft_io *io, const struct weft_stream_call *call, const struct iovec *parts, int count);
+ssize_t wefti_layer_write(struct weft_io *io, const struct weft_stream_call *call, const struct iovec *parts,
+                          int count);
+ssize_t wefti_layer_sendfile(struct weft_io *io, int file, off_t *offset, size_t size, int64_t until);
+int wefti_layer_wait(struct weft_io *io, const struct weft_stream_call *call, int events);
+int wefti_layer_accept(struct weft_io *io, const struct weft_stream_call *call, struct weft_io **out,
+                       struct weft_addr *peer);
+int wefti_layer_shutdown(struct weft_io *io, int how);
+/* The two halves of a close. */
+int wefti_layer_close(struct weft_io *io);
+void wefti_layer_discard(struct weft_io *io);
 
 #endif

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <weft/stream.h>
 
 #include "io/desc.h"
 #include "sched/spawn.h"
@@ -226,6 +227,9 @@ static int welcome(int fd, const weft_addr *from, weft_io **out, weft_addr *peer
 
 int weft_accept(weft_io *listener, weft_io **out, weft_addr *peer, weft_deadline until) {
     weft_addr from;
+    weft_stream_call call = {.until = until};
+    if (listener->layer)
+        return wefti_layer_accept(listener, &call, out, peer);
     for (;;) {
         keep_reserve();
         /* Never "all there was": a listener has more until it would block. */
@@ -247,6 +251,9 @@ int weft_accept(weft_io *listener, weft_io **out, weft_addr *peer, weft_deadline
 
 int weft_accept_poll(weft_io *listener, weft_task *self, weft_wait *wait, weft_io **out, weft_addr *peer) {
     weft_addr from;
+    weft_stream_call call = {.self = self, .wait = wait};
+    if (listener->layer)
+        return wefti_layer_accept(listener, &call, out, peer);
     for (;;) {
         keep_reserve();
         ssize_t fd = wefti_desc_poll(listener, self, wait, WEFTI_IN, accept_once, &from, 0);

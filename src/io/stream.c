@@ -6,6 +6,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <weft/stream.h>
+
 #include "io/desc.h"
 
 #define PARTS_MAX 1024 /* IOV_MAX */
@@ -30,12 +32,22 @@ static ssize_t write_once(struct weft_io *io, void *arg) {
                       : or_error(wefti_write_quietly(io->fd, buffer->bytes, buffer->size));
 }
 
+/* A stream above a descriptor: the same calls, by its own functions. */
+static ssize_t layered(weft_io *io, int direction, weft_stream_call call, const void *bytes, size_t size) {
+    struct iovec part = {(void *)(uintptr_t)bytes, size};
+    return direction == WEFTI_IN ? wefti_layer_read(io, &call, &part, 1) : wefti_layer_write(io, &call, &part, 1);
+}
+
 ssize_t weft_read(weft_io *io, void *buffer, size_t size, weft_deadline until) {
+    if (WEFTI_UNLIKELY(io->layer))
+        return layered(io, WEFTI_IN, (weft_stream_call){.until = until}, buffer, size);
     struct buffer arg = {buffer, size};
     return wefti_desc_call(io, WEFTI_IN, read_once, &arg, size, until);
 }
 
 ssize_t weft_read_poll(weft_io *io, weft_task *self, weft_wait *wait, void *buffer, size_t size) {
+    if (WEFTI_UNLIKELY(io->layer))
+        return layered(io, WEFTI_IN, (weft_stream_call){.self = self, .wait = wait}, buffer, size);
     struct buffer arg = {buffer, size};
     return wefti_desc_poll(io, self, wait, WEFTI_IN, read_once, &arg, size);
 }
@@ -54,16 +66,22 @@ ssize_t weft_read_exact(weft_io *io, void *buffer, size_t size, weft_deadline un
 }
 
 ssize_t weft_write_some(weft_io *io, const void *bytes, size_t size, weft_deadline until) {
+    if (WEFTI_UNLIKELY(io->layer))
+        return layered(io, WEFTI_OUT, (weft_stream_call){.until = until}, bytes, size);
     struct buffer arg = {(void *)(uintptr_t)bytes, size};
     return wefti_desc_call(io, WEFTI_OUT, write_once, &arg, size, until);
 }
 
 ssize_t weft_write_poll(weft_io *io, weft_task *self, weft_wait *wait, const void *bytes, size_t size) {
+    if (WEFTI_UNLIKELY(io->layer))
+        return layered(io, WEFTI_OUT, (weft_stream_call){.self = self, .wait = wait}, bytes, size);
     struct buffer arg = {(void *)(uintptr_t)bytes, size};
     return wefti_desc_poll(io, self, wait, WEFTI_OUT, write_once, &arg, size);
 }
 
 ssize_t weft_write(weft_io *io, const void *bytes, size_t size, weft_deadline until) {
+    if (WEFTI_UNLIKELY(io->layer))
+        return layered(io, WEFTI_OUT, (weft_stream_call){.until = until, .all = true}, bytes, size);
     size_t done = 0;
     while (done < size) {
         ssize_t n = weft_write_some(io, (const char *)bytes + done, size - done, until);
@@ -72,6 +90,32 @@ ssize_t weft_write(weft_io *io, const void *bytes, size_t size, weft_deadline un
         done += (size_t)n;
     }
     return (ssize_t)done;
+}
+
+/* -- Without waiting ---------------------------------------------------------------------------------------- */
+
+ssize_t weft_try_read(weft_io *io, void *buffer, size_t size) {
+    struct buffer arg = {buffer, size};
+    if (WEFTI_UNLIKELY(io->layer))
+        return -EOPNOTSUPP;
+    return wefti_desc_try(io, WEFTI_IN, read_once, &arg, size);
+}
+
+ssize_t weft_try_write(weft_io *io, const void *bytes, size_t size) {
+    struct buffer arg = {(void *)(uintptr_t)bytes, size};
+    if (WEFTI_UNLIKELY(io->layer))
+        return -EOPNOTSUPP;
+    return wefti_desc_try(io, WEFTI_OUT, write_once, &arg, size);
+}
+
+int weft_io_wait(weft_io *io, int events, weft_deadline until) {
+    weft_stream_call call = {.until = until};
+    bool waited;
+    if (events != WEFT_FD_READ && events != WEFT_FD_WRITE)
+        return -EINVAL;
+    if (WEFTI_UNLIKELY(io->layer))
+        return wefti_layer_wait(io, &call, events);
+    return wefti_desc_ready(io, events == WEFT_FD_READ ? WEFTI_IN : WEFTI_OUT, &waited, until);
 }
 
 /* -- Several parts ----------------------------------------------------------------------------------------- */
@@ -102,11 +146,17 @@ static size_t total(const struct iovec *parts, int count) {
 
 ssize_t weft_readv(weft_io *io, const struct iovec *parts, int count, weft_deadline until) {
     struct parts arg = {parts, count < PARTS_MAX ? count : PARTS_MAX};
+    weft_stream_call call = {.until = until};
+    if (WEFTI_UNLIKELY(io->layer))
+        return wefti_layer_read(io, &call, parts, count);
     return count < 0 ? -EINVAL : wefti_desc_call(io, WEFTI_IN, readv_once, &arg, total(parts, arg.count), until);
 }
 
 ssize_t weft_writev(weft_io *io, const struct iovec *parts, int count, weft_deadline until) {
     size_t done = 0;
+    weft_stream_call call = {.until = until, .all = true};
+    if (WEFTI_UNLIKELY(io->layer))
+        return wefti_layer_write(io, &call, parts, count);
     if (count < 0)
         return -EINVAL;
     for (;;) {
@@ -147,6 +197,8 @@ static ssize_t sendfile_once(struct weft_io *io, void *arg) {
 
 ssize_t weft_sendfile(weft_io *out, int fd, off_t *offset, size_t size, weft_deadline until) {
     size_t done = 0;
+    if (WEFTI_UNLIKELY(out->layer))
+        return wefti_layer_sendfile(out, fd, offset, size, until);
     while (done < size) {
         struct file arg = {fd, offset, size - done};
         ssize_t n = wefti_desc_call(out, WEFTI_OUT, sendfile_once, &arg, 0, until);
@@ -160,6 +212,8 @@ ssize_t weft_sendfile(weft_io *out, int fd, off_t *offset, size_t size, weft_dea
 }
 
 int weft_shutdown(weft_io *io, int how) {
+    if (WEFTI_UNLIKELY(io->layer))
+        return wefti_layer_shutdown(io, how);
     int error = wefti_desc_enter(io);
     if (error)
         return error;

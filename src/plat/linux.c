@@ -223,15 +223,20 @@ int64_t wefti_clock(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+int64_t wefti_wall_clock(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 /* -- Memory ----------------------------------------------------------------------------------------- */
 
+void *wefti_alloc_raw(size_t size) { return wefti_fault_here() ? NULL : aligned_alloc(64, (size + 63) & ~(size_t)63); }
+
 void *wefti_alloc(size_t size) {
-    if (wefti_fault_here())
-        return NULL;
-    size = (size + 63) & ~(size_t)63;
-    void *memory = aligned_alloc(64, size);
+    void *memory = wefti_alloc_raw(size);
     if (memory)
-        memset(memory, 0, size);
+        memset(memory, 0, (size + 63) & ~(size_t)63);
     return memory;
 }
 

@@ -57,10 +57,14 @@ int wefti_fence_heavy_init(void);
 /* -- Time ------------------------------------------------------------------------------------------- */
 /* Monotonic nanoseconds. */
 int64_t wefti_clock(void);
+/* ns since 1970, as people count; may jump, and is as fine as the kernel's tick. */
+int64_t wefti_wall_clock(void);
 
 /* -- Memory ----------------------------------------------------------------------------------------- */
 /* Zeroed memory, aligned to 64 bytes; NULL when there is none. */
 void *wefti_alloc(size_t size);
+/* The same, of any content: pages that are never written cost nothing. */
+void *wefti_alloc_raw(size_t size);
 void wefti_free(void *memory, size_t size);
 /* Zeroed pages straight from the system; untouched pages cost nothing.  `size` is a power of two and a multiple of the
  * page, and the memory is aligned to it.  NULL on failure. */

@@ -200,7 +200,8 @@ API_TEST(http_listener_closed, "", .workers = {1, 2}) { io_run(closed, NULL); }
 
 static int one_connection(void *arg) {
     weft_io *io = arg;
-    return weft_http_serve_one(io, NULL, serve_site, &(struct site){.error = 0});
+    struct site site = SITE(serve_site);
+    return weft_http_serve_one(io, &site.options, serve_site, &site);
 }
 
 /* One connection of the caller's, of another kind. */

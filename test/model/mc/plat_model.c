@@ -129,8 +129,10 @@ int wefti_fence_heavy(void) {
 
 /* -- Time, memory ------------------------------------------------------------------------------------ */
 int64_t wefti_clock(void) { return mc.clock += 1000; }
+int64_t wefti_wall_clock(void) { return mc.clock; }
 
 void *wefti_alloc(size_t size) { return fails() ? NULL : mc_heap_alloc(size, false, PC); }
+void *wefti_alloc_raw(size_t size) { return wefti_alloc(size); }
 void wefti_free(void *memory, size_t size) { mc_heap_free(memory, size, false, PC); }
 void *wefti_map(size_t size) { return fails() ? NULL : mc_heap_alloc(size, true, PC); }
 void wefti_unmap(void *memory, size_t size) { mc_heap_free(memory, size, true, PC); }

@@ -1,0 +1,134 @@
+/* layer.c - streams above a descriptor, by functions of another library (weft/stream.h).
+ *
+ * The weft_io of such a stream has no descriptor of its own to watch: of it, `lock`, `users` and `closed` are used, so that its state
+ * outlives every call, and `fd` for those that only look.  weft_close closes what is below, which ends the calls under way; the last
+ * of them frees the state. */
+#include <errno.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include <weft/stream.h>
+
+#include "io/desc.h"
+
+#define FILE_PIECE 16384u
+
+int weft_stream_open(const weft_stream *functions, void *state, int fd, weft_io **out) {
+    if (!functions || functions->size != sizeof *functions || !functions->discard || !out)
+        return -EINVAL;
+    weft_io *io;
+    int error = wefti_desc_new(fd, 0, &io);
+    if (error)
+        return error;
+    io->layer = functions;
+    io->layer_state = state;
+    *out = io;
+    return 0;
+}
+
+void *weft_stream_enter(weft_io *io, const weft_stream *functions) {
+    return io && functions && io->layer == functions && !wefti_desc_enter(io) ? io->layer_state : NULL;
+}
+
+void weft_stream_leave(weft_io *io) { wefti_desc_leave(io); }
+
+int weft_stream_wait(weft_io *below, const weft_stream_call *call, int events) {
+    if (below->layer)
+        return wefti_layer_wait(below, call, events);
+    if (call->self)
+        return wefti_desc_ready_poll(below, call->self, call->wait, events == WEFT_FD_READ ? WEFTI_IN : WEFTI_OUT);
+    return weft_io_wait(below, events, call->until);
+}
+
+int weft_stream_accept(weft_io *below, const weft_stream_call *call, weft_io **out, weft_addr *peer) {
+    return call->self ? weft_accept_poll(below, call->self, call->wait, out, peer)
+                      : weft_accept(below, out, peer, call->until);
+}
+
+/* A call begins; not in a poll task that should have used another. */
+static int enter(struct weft_io *io, const weft_stream_call *call) {
+    int error = 0;
+    if (call->self) {
+        struct wefti_worker *w = wefti_worker_here();
+        error = w && w->current == call->self && !wefti_task_is_fiber(call->self) ? 0 : -EINVAL;
+    } else {
+        error = wefti_desc_begin();
+        if (!error)
+            error = wefti_charge_syscall_call();
+    }
+    return error ? error : wefti_desc_enter(io);
+}
+
+ssize_t wefti_layer_read(struct weft_io *io, const weft_stream_call *call, const struct iovec *parts, int count) {
+    ssize_t n = count < 0 ? -EINVAL : io->layer->read ? enter(io, call) : -EOPNOTSUPP;
+    if (n)
+        return n;
+    n = io->layer->read(io->layer_state, call, parts, count);
+    wefti_desc_leave(io);
+    return n;
+}
+
+ssize_t wefti_layer_write(struct weft_io *io, const weft_stream_call *call, const struct iovec *parts, int count) {
+    ssize_t n = count < 0 ? -EINVAL : io->layer->write ? enter(io, call) : -EOPNOTSUPP;
+    if (n)
+        return n;
+    n = io->layer->write(io->layer_state, call, parts, count);
+    wefti_desc_leave(io);
+    return n;
+}
+
+int wefti_layer_wait(struct weft_io *io, const weft_stream_call *call, int events) {
+    int error = io->layer->wait ? enter(io, call) : -EOPNOTSUPP;
+    if (error)
+        return error;
+    error = io->layer->wait(io->layer_state, call, events);
+    wefti_desc_leave(io);
+    return error;
+}
+
+int wefti_layer_accept(struct weft_io *io, const weft_stream_call *call, weft_io **out, weft_addr *peer) {
+    int error = io->layer->accept ? enter(io, call) : -EOPNOTSUPP;
+    if (error)
+        return error;
+    error = io->layer->accept(io->layer_state, call, out, peer);
+    wefti_desc_leave(io);
+    return error;
+}
+
+int wefti_layer_shutdown(struct weft_io *io, int how) {
+    int error = io->layer->shutdown ? wefti_desc_enter(io) : -EOPNOTSUPP;
+    if (error)
+        return error;
+    error = io->layer->shutdown(io->layer_state, how);
+    wefti_desc_leave(io);
+    return error;
+}
+
+int wefti_layer_close(struct weft_io *io) { return io->layer->close ? io->layer->close(io->layer_state) : 0; }
+void wefti_layer_discard(struct weft_io *io) { io->layer->discard(io->layer_state); }
+
+/* Through a buffer: its bytes are not those of the file. */
+ssize_t wefti_layer_sendfile(struct weft_io *io, int file, off_t *offset, size_t size, int64_t until) {
+    size_t done = 0;
+    ssize_t n = 0;
+    char *buffer = wefti_alloc(FILE_PIECE);
+    if (!buffer)
+        return -ENOMEM;
+    while (done < size) {
+        size_t piece = size - done < FILE_PIECE ? size - done : FILE_PIECE;
+        n = offset ? pread(file, buffer, piece, *offset) : read(file, buffer, piece);
+        if (n < 0)
+            n = -errno;
+        if (n <= 0)
+            break;
+        ssize_t written = weft_write(io, buffer, (size_t)n, until);
+        if (written < 0) {
+            n = written;
+            break;
+        }
+        if (offset)
+            *offset += n;
+        done += (size_t)n;
+    }
+    wefti_free(buffer, FILE_PIECE);
+    return n < 0 ? n : (ssize_t)done;
+}
