@@ -136,6 +136,13 @@ void wefti_poke(int poke);
 int wefti_poke_open(void);
 /* A plain thread waits for one descriptor.  0: it is ready, or is none; 1: poked (and that is used up; poke -1: cannot be); -ETIMEDOUT. */
 int wefti_fd_sleep(int fd, uint32_t what, int poke, int64_t until);
+/* The same for several. */
+struct wefti_fd_wish {
+    int fd;
+    uint32_t what;
+};
+#define WEFTI_WISHES_MAX 64
+int wefti_fds_sleep(const struct wefti_fd_wish *wishes, unsigned count, int poke, int64_t until);
 /* What of `what` a descriptor is ready for now; 0: nothing. */
 int wefti_fd_state(int fd, uint32_t what);
 /* recv and send, which is without SIGPIPE; the result or -errno. */

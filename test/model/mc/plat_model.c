@@ -239,6 +239,10 @@ int wefti_fd_sleep(int fd, uint32_t what, int poke, int64_t until) {
     (void)fd, (void)what;
     return sleep_on_poke(poke, until, PC) ? 1 : -ETIMEDOUT;
 }
+int wefti_fds_sleep(const struct wefti_fd_wish *wishes, unsigned count, int poke, int64_t until) {
+    (void)wishes, (void)count;
+    return sleep_on_poke(poke, until, PC) ? 1 : -ETIMEDOUT;
+}
 int wefti_fd_state(int fd, uint32_t what) {
     (void)fd, (void)what;
     return 0;
