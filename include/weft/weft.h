@@ -10,6 +10,7 @@
 #include <weft/chan.h>
 #include <weft/command.h>
 #include <weft/fiber.h>
+#include <weft/file.h>
 #include <weft/fork.h>
 #include <weft/http.h>
 #include <weft/io.h>
