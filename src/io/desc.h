@@ -24,6 +24,7 @@
 #define WEFTI_IO_DESC_H
 
 #include <weft/io.h>
+#include <weft/net.h>
 
 #include "fiber/wait.h"
 #include "task/account.h"
@@ -82,6 +83,11 @@ int wefti_desc_wait(struct weft_io *io, int direction, uint32_t *seen, int64_t u
 /* Wait until it may be ready, without a system call.  0; a negative error.  *waited: an event has come meanwhile, so that it is ready for sure
  * (or was, if others read it too). */
 int wefti_desc_ready(struct weft_io *io, int direction, bool *waited, int64_t until);
+
+/* net.c: a socket that begins to connect.  0 (it is, already) or -EINPROGRESS, and *out; another negative error. */
+int wefti_connect_begin(const weft_addr *addr, weft_io **out);
+/* ... and how it went, when it is writable: 0; -EINPROGRESS (it is still at it); a negative error. */
+int wefti_connect_end(weft_io *io, const weft_addr *addr);
 
 /* A system call, which returns its result or -errno. */
 typedef ssize_t wefti_desc_fn(struct weft_io *io, void *arg);

@@ -298,3 +298,28 @@ void wefti_fault_set(int64_t nth, bool persistent) {
 }
 
 int64_t wefti_fault_count(void) { return fault_seen; }
+
+/* -- What the model has none of ----------------------------------------------------------------------- */
+int wefti_signal_catch(int number, void (*handler)(int)) {
+    (void)number, (void)handler;
+    return -ENOSYS;
+}
+void wefti_signal_restore(int number, void (*handler)(int)) { (void)number, (void)handler; }
+void wefti_fork_watch(void) {}
+bool wefti_is_forked(void) { return false; }
+int wefti_spawn(const struct wefti_spawn *spawn, int *pid) {
+    (void)spawn, (void)pid;
+    return -ENOSYS;
+}
+int wefti_pidfd_open(int pid) {
+    (void)pid;
+    return -ENOSYS;
+}
+int wefti_process_signal(int pidfd, int pid, int number) {
+    (void)pidfd, (void)pid, (void)number;
+    return -ENOSYS;
+}
+int wefti_process_reap(int pidfd, int pid, int *code, int *number) {
+    (void)pidfd, (void)pid, (void)code, (void)number;
+    return -ECHILD;
+}
