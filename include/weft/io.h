@@ -17,7 +17,7 @@
  *
  * A weft_io belongs to no runtime: it may be opened in one, used in another, and on plain threads.
  *
- * Files are always ready, so that reading one stops the worker for as long as the disk takes.
+ * Files are always ready, so that reading one stops the worker for as long as the disk takes: <weft/file.h> has calls that do not.
  *
  * Under `sim` descriptors are real: what has come is taken in no time at all, and while nothing has, virtual time passes as real time does.
  */

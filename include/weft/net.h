@@ -51,7 +51,7 @@ WEFT_API WEFT_MUST_USE int weft_accept_poll(weft_io *listener, weft_task *self, 
 
 /* Connect.  Returns 0; -ECONNREFUSED, -ETIMEDOUT, -ECANCELED, ... */
 WEFT_API WEFT_MUST_USE int weft_connect(const weft_addr *addr, weft_io **out, weft_deadline until);
-/* By numeric address.  (Names: weft_dns.) */
+/* By name or numeric address; a name with several addresses as <weft/dns.h> says.  -EINVAL also for a bad port; -ENOENT, -EAGAIN, ...: as weft_resolve. */
 WEFT_API WEFT_MUST_USE int weft_tcp_connect(const char *host, int port, weft_io **out, weft_deadline until);
 WEFT_API WEFT_MUST_USE int weft_unix_connect(const char *path, weft_io **out, weft_deadline until);
 

@@ -5,7 +5,9 @@
  *
  *     int main(void) { return weft_run(NULL, hello, NULL, NULL) < 0; }
  *
- * A process that has a runtime may fork only to exec: the child has none of its threads.
+ * Fork.  A child of fork(2) has none of the workers, and locks that they held at that moment stay held.  It may only exec or exit; weft_child_start
+ * does both in one.  Calls that would need the runtime, or would have to wait, return -ENOTRECOVERABLE there; what could only hang (a lock whose
+ * owner is gone) ends the child with a message.  Should a fiber fork, its function must not return in the child.
  */
 #ifndef WEFT_RUNTIME_H
 #define WEFT_RUNTIME_H
@@ -92,7 +94,8 @@ WEFT_API int weft_runtime_destroy(weft_runtime *rt);
 WEFT_API int weft_run(const weft_config *config, weft_poll_fn poll, void *state, weft_result *result);
 
 /* Run worker 0 of a `driven` runtime on the calling thread: poll tasks until none is ready for it, or
- * `max_polls` (0 = no limit) have been polled or ended by a cancel.  Never blocks.  One thread at a time; not from a task.
+ * `max_polls` (0 = no limit) have been polled or ended by a cancel.  Does not wait for anything to become ready; with the `reactor`,
+ * where only the control thread knows what is, it waits for one turn of that (microseconds, unless the machine is busy).  One thread at a time; not from a task.
  * When it returns `max_polls` more may be ready, and the wake function will not say so: call again.
  * Returns the number of tasks polled; -EINVAL (not driven); -EDEADLK (called from one of its own tasks);
  * -EBUSY (another thread is driving it). */

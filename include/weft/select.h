@@ -10,13 +10,15 @@
  *     case 0: ...cases[0].result is 0, or -EPIPE when the channel is closed
  *     }
  *
- * Exactly one case happens.  When several could, one of them is drawn, all with the same chance.
+ * Things are channels, events, times, and descriptors.  Exactly one case happens.  When several could, one of them is drawn, all with the same chance.
  */
 #ifndef WEFT_SELECT_H
 #define WEFT_SELECT_H
 
 #include <weft/base.h>
 #include <weft/chan.h>
+#include <weft/io.h>
+#include <weft/sync.h>
 
 WEFT_EXTERN_C_BEGIN
 
@@ -30,7 +32,7 @@ typedef struct weft_case {
     const struct weft_case_kind *kind; /* NULL: this case never happens */
     void *thing;
     void *value;
-    weft_deadline at;
+    weft_deadline at; /* when, or for what */
     uint64_t *extra;
     int result; /* of the case that happened: what the call of its own would have returned */
 } weft_case;
@@ -45,6 +47,14 @@ WEFT_API weft_case weft_case_oneshot(weft_oneshot_receiver *receiver, void *valu
 WEFT_API weft_case weft_case_subscriber(weft_subscriber *subscriber, void *value, uint64_t *missed);
 /* As weft_watch_wait. */
 WEFT_API weft_case weft_case_watch(weft_watch *watch, uint64_t *version, void *value);
+/* The event is set (0), and stays so; -EINVAL when it has been destroyed. */
+WEFT_API weft_case weft_case_event(weft_event *event);
+/* The descriptor is ready: for reading, which is also the end of the stream, a connection to accept, or an error (WEFT_FD_READ), or for writing
+ * (WEFT_FD_WRITE); for both use two cases.  Nothing is read or written: make the call afterwards, with WEFT_NOW if others might be quicker.
+ * The result is what it is ready for; -EBADF (closed meanwhile); -EINVAL (neither or both). */
+WEFT_API weft_case weft_case_io(weft_io *io, int events);
+/* The same for a descriptor of another library, as weft_fd_wait: WEFT_FD_READ, WEFT_FD_WRITE or both. */
+WEFT_API weft_case weft_case_fd(int fd, int events);
 /* A time has come. */
 WEFT_API weft_case weft_case_at(weft_deadline at);
 
@@ -52,7 +62,8 @@ WEFT_API weft_case weft_case_at(weft_deadline at);
  * Call from: a fiber or a plain thread; with WEFT_NOW also in a poll.  May suspend.  (A poll task uses several calls that end in _poll, each with a
  * weft_wait of its own, and ends the others when one has succeeded.)
  * Returns the index of the case, whose `result` is set; -ETIMEDOUT; -ECANCELED (the fiber has been cancelled, and would have to wait);
- * -EINVAL (would wait in a poll task; more than WEFT_SELECT_MAX cases).  On failure none has happened. */
+ * -EINVAL (would wait in a poll task; more than WEFT_SELECT_MAX cases); with descriptors also -ENOMEM, -EMFILE, -ENFILE, when they would
+ * have to be waited for.  On failure none has happened. */
 WEFT_API WEFT_MUST_USE int weft_select(weft_case *cases, size_t count, weft_deadline until);
 
 WEFT_EXTERN_C_END

@@ -8,8 +8,11 @@
 #include <weft/budget.h>
 #include <weft/cap.h>
 #include <weft/chan.h>
+#include <weft/child.h>
 #include <weft/command.h>
+#include <weft/dns.h>
 #include <weft/fiber.h>
+#include <weft/file.h>
 #include <weft/fork.h>
 #include <weft/http.h>
 #include <weft/io.h>
@@ -19,6 +22,7 @@
 #include <weft/runtime.h>
 #include <weft/select.h>
 #include <weft/shard.h>
+#include <weft/signal.h>
 #include <weft/stats.h>
 #include <weft/stream.h>
 #include <weft/supervisor.h>

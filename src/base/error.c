@@ -50,6 +50,12 @@ const char *weft_strerror(int code) {
     case EBADMSG: return "malformed";
     case EPROTO: return "the other side does not follow the protocol";
     case EINTR: return "interrupted";
+    case ENOTRECOVERABLE: return "a forked child has none of its parent's runtime: it may only exec or exit";
+    case ECHILD: return "somebody else has taken how that child ended";
+    case ENOTDIR: return "not a directory";
+    case EISDIR: return "a directory";
+    case ENOTEMPTY: return "the directory is not empty";
+    case ENOEXEC: return "not a program";
     default: return "unknown error";
     }
 }

@@ -196,6 +196,8 @@ static int start_thread(struct weft_pool *pool) {
 
 int wefti_pool_submit(struct weft_pool *pool, struct wefti_job *job) {
     struct wefti_pool_thread *idle = NULL;
+    if (wefti_is_forked())
+        return -ENOTRECOVERABLE;
     wefti_lock_take(&pool->lock); /* A1 */
     int error = pool->closed ? -ESHUTDOWN : 0;
     if (!error && !(idle = take_idle(pool)) && !(pool->threads < pool->max && start_thread(pool) == 0))
@@ -370,6 +372,8 @@ int weft_pool_destroy(weft_pool *pool, weft_deadline until) {
         return 0;
     if (wefti_worker_here())
         return -EDEADLK;
+    if (wefti_is_forked())
+        return -ENOTRECOVERABLE;
     int result = close_pool(pool, until);
     if (result == -EBUSY)
         return result;

@@ -144,29 +144,31 @@ static bool try_now(weft_case *c) {
     return false;
 }
 
-static bool begin(weft_case *c, struct wefti_waiter *waiter) {
+static int begin(weft_case *c, struct wefti_waiter *waiter) {
     struct weft_subscriber *subscriber = c->thing;
     struct weft_broadcast *broadcast = subscriber->broadcast;
     wefti_lock_take(&broadcast->bell.lock);
     if (subscriber->next != broadcast->sent || broadcast->bell.closed) {
         wefti_lock_give(&broadcast->bell.lock);
-        return false;
+        return 0;
     }
     wefti_bell_case_begin(&broadcast->bell, waiter);
-    return true;
+    return 1;
 }
 
 static void end(weft_case *c, struct wefti_waiter *waiter) {
     wefti_bell_case_end(&((struct weft_subscriber *)c->thing)->broadcast->bell, waiter);
 }
 
-static void served(weft_case *c, struct wefti_waiter *waiter) {
+static bool served(weft_case *c, struct wefti_waiter *waiter) {
     (void)waiter;
     bool there = try_now(c); /* only we read for this subscriber */
     wefti_assert(there, 0);
+    return there;
 }
 
-static const struct weft_case_kind kind = {"a broadcast", try_now, begin, end, served};
+static const struct weft_case_kind kind = {
+    .what = "a broadcast", .try_now = try_now, .begin = begin, .end = end, .served = served};
 
 weft_case weft_case_subscriber(weft_subscriber *subscriber, void *value, uint64_t *missed) {
     return (weft_case){.kind = &kind, .thing = subscriber, .value = value, .extra = missed};

@@ -5,7 +5,10 @@
 
 static struct wefti_chan *chan_of(const weft_case *c) { return c->thing; }
 
-static void served(weft_case *c, struct wefti_waiter *waiter) { c->result = (int)waiter->result; }
+static bool served(weft_case *c, struct wefti_waiter *waiter) {
+    c->result = (int)waiter->result;
+    return true;
+}
 
 /* -EAGAIN: the lock is held. */
 static bool tried(weft_case *c, int error) {
@@ -18,7 +21,7 @@ static bool tried(weft_case *c, int error) {
 }
 
 /* The lock is held, and given back.  Unless it could happen now, the record is in. */
-static bool begin(weft_case *c, struct wefti_waiter *waiter, struct wefti_waiters *list, bool could) {
+static int begin(weft_case *c, struct wefti_waiter *waiter, struct wefti_waiters *list, bool could) {
     if (!could) {
         waiter->slot = c->value;
         wefti_waiters_append(list, waiter);
@@ -37,7 +40,7 @@ static void end(weft_case *c, struct wefti_waiter *waiter, struct wefti_waiters 
 
 static bool try_recv(weft_case *c) { return tried(c, wefti_chan_recv_locking(chan_of(c), c->value)); }
 
-static bool begin_recv(weft_case *c, struct wefti_waiter *waiter) {
+static int begin_recv(weft_case *c, struct wefti_waiter *waiter) {
     struct wefti_chan *ch = chan_of(c);
     wefti_chan_lock(ch);
     return begin(c, waiter, &ch->receivers,
@@ -46,7 +49,8 @@ static bool begin_recv(weft_case *c, struct wefti_waiter *waiter) {
 
 static void end_recv(weft_case *c, struct wefti_waiter *waiter) { end(c, waiter, &chan_of(c)->receivers); }
 
-static const struct weft_case_kind recv_kind = {"a value from a channel", try_recv, begin_recv, end_recv, served};
+static const struct weft_case_kind recv_kind = {
+    .what = "a value from a channel", .try_now = try_recv, .begin = begin_recv, .end = end_recv, .served = served};
 
 weft_case weft_case_recv(weft_chan *ch, void *value) {
     return (weft_case){.kind = &recv_kind, .thing = ch, .value = value};
@@ -60,7 +64,7 @@ weft_case weft_case_oneshot(weft_oneshot_receiver *receiver, void *value) {
 
 static bool try_send(weft_case *c) { return tried(c, wefti_chan_send_locking(chan_of(c), c->value)); }
 
-static bool begin_send(weft_case *c, struct wefti_waiter *waiter) {
+static int begin_send(weft_case *c, struct wefti_waiter *waiter) {
     struct wefti_chan *ch = chan_of(c);
     wefti_chan_lock(ch);
     return begin(c, waiter, &ch->senders,
@@ -69,7 +73,8 @@ static bool begin_send(weft_case *c, struct wefti_waiter *waiter) {
 
 static void end_send(weft_case *c, struct wefti_waiter *waiter) { end(c, waiter, &chan_of(c)->senders); }
 
-static const struct weft_case_kind send_kind = {"room in a channel", try_send, begin_send, end_send, served};
+static const struct weft_case_kind send_kind = {
+    .what = "room in a channel", .try_now = try_send, .begin = begin_send, .end = end_send, .served = served};
 
 weft_case weft_case_send(weft_chan *ch, const void *value) {
     return (weft_case){.kind = &send_kind, .thing = ch, .value = (void *)(uintptr_t)value}; /* only read */

@@ -107,28 +107,30 @@ static bool try_now(weft_case *c) {
     return false;
 }
 
-static bool begin(weft_case *c, struct wefti_waiter *waiter) {
+static int begin(weft_case *c, struct wefti_waiter *waiter) {
     struct weft_watch *watch = c->thing;
     wefti_lock_take(&watch->bell.lock);
     if (watch->version != *c->extra || watch->bell.closed) {
         wefti_lock_give(&watch->bell.lock);
-        return false;
+        return 0;
     }
     wefti_bell_case_begin(&watch->bell, waiter);
-    return true;
+    return 1;
 }
 
 static void end(weft_case *c, struct wefti_waiter *waiter) {
     wefti_bell_case_end(&((struct weft_watch *)c->thing)->bell, waiter);
 }
 
-static void served(weft_case *c, struct wefti_waiter *waiter) {
+static bool served(weft_case *c, struct wefti_waiter *waiter) {
     (void)waiter;
     bool there = try_now(c); /* versions only grow */
     wefti_assert(there, 0);
+    return there;
 }
 
-static const struct weft_case_kind kind = {"a watch", try_now, begin, end, served};
+static const struct weft_case_kind kind = {
+    .what = "a watch", .try_now = try_now, .begin = begin, .end = end, .served = served};
 
 weft_case weft_case_watch(weft_watch *watch, uint64_t *version, void *value) {
     return (weft_case){.kind = &kind, .thing = watch, .value = value, .extra = version};

@@ -156,6 +156,8 @@ int weft_join(weft_task *handle, weft_result *result, weft_deadline until) {
             return -EBUSY;
         if (until <= 0)
             return -ETIMEDOUT;
+        if (!w && wefti_is_forked())
+            return -ENOTRECOVERABLE;
         int error = fiber ? join_suspending(fiber, handle, until)
                     : w   ? join_helping(w, handle, until)
                           : join_sleeping(handle, until);

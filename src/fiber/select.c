@@ -12,7 +12,10 @@ struct select {
     weft_case *cases;
     struct wefti_waiter *waiters;
     unsigned count;
-    uint8_t order[WEFT_SELECT_MAX]; /* in which they are tried */
+    bool held;                            /* some case has a `hold` */
+    const struct wefti_case_sleep *sleep; /* of a plain thread that has descriptors among them, or NULL */
+    void *aid;                            /* ... for that */
+    uint8_t order[WEFT_SELECT_MAX];       /* in which they are tried */
     struct wefti_choice choice;
 };
 
@@ -50,24 +53,28 @@ bool wefti_waiters_has_other(struct wefti_waiters *list, const struct wefti_choi
     return false;
 }
 
-/* Put in a record for each case.  How many were put in; fewer than all: then one of them could happen now, or has.  -EINVAL. */
-static int begin_all(struct select *s) {
+/* Put in a record for each case.  How many were put in; fewer than all: then one of them could happen now, or has, or *failure
+ * says why not. */
+static unsigned begin_all(struct select *s, int *failure) {
     store_relaxed(&s->choice.taken, 0); /* published by the things' locks */
     for (unsigned i = 0; i < s->count; i++) {
         struct wefti_waiter *waiter = &s->waiters[i];
-        int error = wefti_waiter_init(waiter);
-        if (error)
-            return error;
+        *failure = wefti_waiter_init(waiter);
+        if (*failure)
+            return 0;
         waiter->waker = s->waiters[0].waker; /* a thread sleeps in one place only */
         waiter->choice = &s->choice;
         waiter->index = i;
     }
     for (unsigned i = 0; i < s->count; i++) {
         weft_case *c = &s->cases[s->order[i]];
-        if (c->kind && c->kind->begin && !c->kind->begin(c, &s->waiters[s->order[i]]))
-            return (int)i;
+        int in = c->kind && c->kind->begin ? c->kind->begin(c, &s->waiters[s->order[i]]) : 1;
+        if (in <= 0) {
+            *failure = in;
+            return i;
+        }
     }
-    return (int)s->count;
+    return s->count;
 }
 
 /* Take out the first `count` of them.  Then nobody knows of us any more: the index of the one that was served, or -1. */
@@ -94,9 +101,13 @@ static int try_all(struct select *s) {
     return -EAGAIN;
 }
 
-static int fired(struct select *s, int index) {
-    s->cases[index].kind->served(&s->cases[index], &s->waiters[index]);
-    return index;
+static bool fired(struct select *s, int index) {
+    return s->cases[index].kind->served(&s->cases[index], &s->waiters[index]);
+}
+
+static int wait_any(struct select *s, int64_t until) {
+    return s->sleep ? s->sleep->sleep(s->aid, &s->waiters[0].park, s->cases, s->count, until)
+                    : wefti_waiter_wait_any(s->waiters, &s->choice, until, "a select");
 }
 
 /* The first time that one of the cases waits for, and which. */
@@ -118,17 +129,19 @@ static int select_in(struct select *s, weft_deadline until) {
         if (until <= 0)
             return -ETIMEDOUT;
         int64_t first = earliest(s, until, &timer);
-        int begun = begin_all(s);
-        if (begun < 0)
-            return begun;
-        int why = -EAGAIN;
-        if ((unsigned)begun == s->count)
-            why = wefti_waiter_wait_any(s->waiters, &s->choice, first, "a select");
-        index = end_all(s, (unsigned)begun);
+        int why = 0;
+        unsigned begun = begin_all(s, &why);
+        if (begun == s->count)
+            why = wait_any(s, first);
+        else if (!why)
+            why = -EAGAIN;
+        index = end_all(s, begun);
         if (index >= 0) {
             if (why)
                 wefti_waiter_settle(&s->waiters[index]); /* served after all */
-            return fired(s, index);
+            if (fired(s, index))
+                return index;
+            continue;
         }
         if (why == -ETIMEDOUT && timer >= 0) {
             s->cases[timer].result = 0;
@@ -136,6 +149,8 @@ static int select_in(struct select *s, weft_deadline until) {
         }
         if (why != -EAGAIN)
             return why;
+        if (s->sleep)
+            continue; /* it has slept */
         if (turn % PATIENCE == 0) /* another select is at it, and gets in our way as we in its */
             wefti_thread_yield();
         else
@@ -155,6 +170,29 @@ static __attribute__((noinline)) int select_many(struct select *s, weft_deadline
     return select_in(s, until);
 }
 
+/* Things that must not go meanwhile, and a thread that must be told of descriptors. */
+static void hold_all(struct select *s) {
+    for (unsigned i = 0; i < s->count; i++) {
+        weft_case *c = &s->cases[i];
+        if (WEFTI_LIKELY(!c->kind || !c->kind->hold))
+            continue;
+        c->kind->hold(c);
+        s->held = true;
+        if (c->kind->sleep && !s->sleep && !wefti_fiber_self()) {
+            s->sleep = c->kind->sleep;
+            s->aid = s->sleep->begin();
+        }
+    }
+}
+
+static void drop_all(struct select *s) {
+    for (unsigned i = 0; i < s->count; i++)
+        if (s->cases[i].kind && s->cases[i].kind->drop)
+            s->cases[i].kind->drop(&s->cases[i]);
+    if (s->sleep)
+        s->sleep->end(s->aid);
+}
+
 int weft_select(weft_case *cases, size_t count, weft_deadline until) {
     if (count > WEFT_SELECT_MAX)
         return -EINVAL;
@@ -164,7 +202,13 @@ int weft_select(weft_case *cases, size_t count, weft_deadline until) {
     struct select s;
     s.cases = cases;
     s.count = (unsigned)count;
-    return count <= FEW ? select_few(&s, until) : select_many(&s, until);
+    s.held = false;
+    s.sleep = NULL;
+    hold_all(&s);
+    int index = count <= FEW ? select_few(&s, until) : select_many(&s, until);
+    if (s.held)
+        drop_all(&s);
+    return index;
 }
 
 /* -- Time ---------------------------------------------------------------------------------------------------- */

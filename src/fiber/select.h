@@ -20,17 +20,30 @@
 
 #include "fiber/wait.h"
 
+/* How a plain thread sleeps when one of the cases is about a descriptor, which nobody watches for it. */
+struct wefti_case_sleep {
+    void *(*begin)(void); /* what it needs; before any record is put in; may be NULL */
+    void (*end)(void *aid);
+    /* 0: the park's token was taken; -ETIMEDOUT; -EAGAIN: one of the descriptors may be ready, or for no reason. */
+    int (*sleep)(void *aid, struct wefti_park *park, weft_case *cases, unsigned count, int64_t until);
+};
+
 /* All take the thing's lock themselves, and never wait. */
 struct weft_case_kind {
     const char *what; /* for dumps */
     /* Do it, if it can be done now: true, with c->result set. */
     bool (*try_now)(weft_case *c);
-    /* Put the record, which is initialised but for slot, into the thing's list.  False: it could happen now, and was not put in. */
-    bool (*begin)(weft_case *c, struct wefti_waiter *waiter);
+    /* Put the record, which is initialised but for slot, into the thing's list: 1.  0: it could happen now, and was not put in.
+     * A negative error: nor can it be.  NULL: the select itself wakes up, at c->at. */
+    int (*begin)(weft_case *c, struct wefti_waiter *waiter);
     /* Take the record out, if it is still in. */
     void (*end)(weft_case *c, struct wefti_waiter *waiter);
-    /* The record was served: set c->result. */
-    void (*served)(weft_case *c, struct wefti_waiter *waiter);
+    /* The record was served: set c->result.  False: for no reason, and the select tries again from the beginning. */
+    bool (*served)(weft_case *c, struct wefti_waiter *waiter);
+    /* The select begins, and is over: the thing must not go meanwhile.  NULL: its owner sees to that. */
+    void (*hold)(weft_case *c);
+    void (*drop)(weft_case *c);
+    const struct wefti_case_sleep *sleep; /* NULL: whoever serves the record wakes the thread */
 };
 
 /* Under the thing's lock: does somebody wait in the list who could be served, other than ourselves?  Takes out records of selects that

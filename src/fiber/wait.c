@@ -17,6 +17,8 @@ int wefti_waiter_init(struct wefti_waiter *waiter) {
             return -EINVAL;
         waiter->waker = wefti_waker_task(task);
     } else {
+        if (WEFTI_UNLIKELY(wefti_is_forked())) /* nobody is left who could serve it */
+            return -ENOTRECOVERABLE;
         store_relaxed(&waiter->park.word, WEFTI_UNPARKED);
         waiter->waker = wefti_waker_thread(&waiter->park);
     }

@@ -230,8 +230,7 @@ int wefti_watch_begin(struct wefti_worker *w) {
 
 /* -- Waiting ----------------------------------------------------------------------------------------------- */
 
-/* Under the lock: see that a worker of this runtime watches it.  0 or a negative error. */
-static int watched(struct weft_io *io, struct wefti_worker *w) {
+int wefti_desc_watch(struct weft_io *io, struct wefti_worker *w) {
     if (io->always_ready || (io->watcher && io->watcher->rt == w->rt))
         return 0;
     int error = wefti_watch_begin(w);
@@ -279,18 +278,14 @@ int wefti_desc_wait(struct weft_io *io, int direction, uint32_t *seen, int64_t u
 
 /* Pokes of plain threads.  They are never closed: who has taken one out of a thread's park may write to it a little later, when the
  * thread is gone; the next one to use it then wakes up for nothing. */
-struct poke {
-    struct poke *next;
-    int fd;
-};
 static struct {
     struct wefti_lock lock;
-    struct poke *free;
+    struct wefti_poke *free;
 } pokes;
 
-static struct poke *take_poke(void) {
+struct wefti_poke *wefti_poke_take(void) {
     wefti_lock_take(&pokes.lock);
-    struct poke *poke = pokes.free;
+    struct wefti_poke *poke = pokes.free;
     if (poke)
         pokes.free = poke->next;
     wefti_lock_give(&pokes.lock);
@@ -301,7 +296,7 @@ static struct poke *take_poke(void) {
     return poke;
 }
 
-static void give_poke(struct poke *poke) {
+void wefti_poke_give(struct wefti_poke *poke) {
     wefti_lock_take(&pokes.lock);
     poke->next = pokes.free;
     pokes.free = poke;
@@ -316,7 +311,7 @@ static int thread_wait(struct weft_io *io, int direction, uint32_t *seen, int64_
         wefti_lock_give(&io->lock);
         return error;
     }
-    struct poke *poke = take_poke(); /* under the lock, which orders it before whoever pokes it */
+    struct wefti_poke *poke = wefti_poke_take(); /* under the lock, which orders it before whoever pokes it */
     wefti_waiters_append(&io->waiting[direction], &waiter);
     wefti_lock_give(&io->lock);
     bool token = false;
@@ -328,7 +323,7 @@ static int thread_wait(struct weft_io *io, int direction, uint32_t *seen, int64_
             state = 1;
     }
     if (poke)
-        give_poke(poke);
+        wefti_poke_give(poke);
     if (!token) {
         wefti_lock_take(&io->lock);
         bool was = wefti_waiters_remove(&io->waiting[direction], &waiter);
@@ -347,7 +342,7 @@ static int thread_wait(struct weft_io *io, int direction, uint32_t *seen, int64_
 static int wait_and_unlock(struct weft_io *io, int direction, uint32_t *seen, int64_t until) {
     struct wefti_worker *w = wefti_worker_here();
     bool fiber = w && w->current;
-    int error = until <= 0 ? -ETIMEDOUT : fiber ? watched(io, w) : 0;
+    int error = until <= 0 ? -ETIMEDOUT : fiber ? wefti_desc_watch(io, w) : 0;
     if (error || (fiber && io->always_ready)) {
         io->ready[direction] |= io->always_ready;
         *seen = io->events[direction];
@@ -526,7 +521,7 @@ ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, in
             result = try_call(io, direction, call, arg, full, seen);
         }
         if (result == -EAGAIN && !io->ready[direction] && !io->closed) {
-            int error = watched(io, wefti_worker_here());
+            int error = wefti_desc_watch(io, wefti_worker_here());
             result = error ? error : -EAGAIN;
             io->ready[direction] |= io->always_ready;
         }
@@ -547,7 +542,7 @@ int wefti_desc_ready_poll(struct weft_io *io, weft_task *self, weft_wait *wait, 
     if (result || waited)
         return result;
     wefti_lock_take(&io->lock);
-    result = io->closed ? -EBADF : io->ready[direction] ? 0 : watched(io, wefti_worker_here());
+    result = io->closed ? -EBADF : io->ready[direction] ? 0 : wefti_desc_watch(io, wefti_worker_here());
     if (!result && io->always_ready)
         io->ready[direction] = true;
     if (!result && !io->ready[direction]) {

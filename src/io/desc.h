@@ -24,6 +24,7 @@
 #define WEFTI_IO_DESC_H
 
 #include <weft/io.h>
+#include <weft/net.h>
 
 #include "fiber/wait.h"
 #include "task/account.h"
@@ -63,6 +64,21 @@ void wefti_desc_leave(struct weft_io *io);
 /* The worker will watch descriptors.  0; -ENOMEM, -EMFILE, -ENFILE. */
 int wefti_watch_begin(struct wefti_worker *w);
 
+/* Under the lock: see that a worker of w's runtime watches it.  0 or a negative error; or it is always_ready. */
+int wefti_desc_watch(struct weft_io *io, struct wefti_worker *w);
+
+/* Under the lock, when the worker watches: have its poller tell of `what` once, for a descriptor that is nobody's otherwise (fd.c).  0 or a
+ * negative error. */
+int wefti_desc_arm(struct weft_io *io, struct wefti_worker *w, uint32_t what);
+
+/* Something with which a plain thread's sleep in the system is ended; NULL: there is none.  Kept for others when given back. */
+struct wefti_poke {
+    struct wefti_poke *next;
+    int fd;
+};
+struct wefti_poke *wefti_poke_take(void);
+void wefti_poke_give(struct wefti_poke *poke);
+
 /* Append the calling fiber, and wait until it is served.  The lock is held, and given back; the descriptor is watched.
  * 0 and the number of events there were when it was served; or what close says: -EBADF; -ETIMEDOUT; -ECANCELED. */
 int wefti_desc_wait(struct weft_io *io, int direction, uint32_t *seen, int64_t until);
@@ -76,6 +92,11 @@ int wefti_desc_ready_poll(struct weft_io *io, weft_task *self, weft_wait *wait, 
 
 /* A fiber begins a call: it lets others run now and then.  0; -ECANCELED; -EINVAL in a poll task. */
 int wefti_desc_begin(void);
+
+/* net.c: a socket that begins to connect.  0 (it is, already) or -EINPROGRESS, and *out; another negative error. */
+int wefti_connect_begin(const weft_addr *addr, weft_io **out);
+/* ... and how it went, when it is writable: 0; -EINPROGRESS (it is still at it); a negative error. */
+int wefti_connect_end(weft_io *io, const weft_addr *addr);
 
 /* A system call, which returns its result or -errno. */
 typedef ssize_t wefti_desc_fn(struct weft_io *io, void *arg);

@@ -21,18 +21,33 @@ static int thread_waits(int fd, int events, int64_t until) {
     return result;
 }
 
-/* Wait for one event, or for no reason.  0; a negative error. */
-static int wait_once(struct weft_io *io, struct wefti_worker *w, int events, bool again, int64_t until) {
-    wefti_lock_take(&io->lock);
-    int error = wefti_poller_arm(&w->watch->poller, io->fd, io, (uint32_t)events, again);
-    if (error) {
-        wefti_lock_give(&io->lock);
-        return error;
+int wefti_desc_arm(struct weft_io *io, struct wefti_worker *w, uint32_t what) {
+    bool again = io->watcher == w;
+    if (io->watcher && !again) { /* a fiber that migrates */
+        wefti_poller_remove(&io->watcher->watch->poller, io->fd);
+        io->watcher = NULL;
     }
-    io->watcher = w;
-    io->either = true;
+    int error = wefti_poller_arm(&w->watch->poller, io->fd, io, what, again);
+    if (!error) {
+        io->watcher = w;
+        io->either = true;
+    }
+    return error;
+}
+
+/* Wait for one event, or for no reason.  0; a negative error. */
+static int wait_once(struct weft_io *io, int events, int64_t until) {
+    struct wefti_worker *w = wefti_worker_here();
     uint32_t unused;
-    return wefti_desc_wait(io, WEFTI_IN, &unused, until);
+    int error = wefti_watch_begin(w);
+    if (error)
+        return error;
+    wefti_lock_take(&io->lock);
+    error = wefti_desc_arm(io, w, (uint32_t)events);
+    if (!error)
+        return wefti_desc_wait(io, WEFTI_IN, &unused, until);
+    wefti_lock_give(&io->lock);
+    return error;
 }
 
 static int fiber_waits(int fd, int events, int64_t until) {
@@ -45,17 +60,9 @@ static int fiber_waits(int fd, int events, int64_t until) {
         close(twin);
         return error;
     }
-    struct wefti_worker *w = wefti_worker_here();
-    bool again = false;
     do {
-        error = wait_once(io, w, events, again, until);
+        error = wait_once(io, events, until);
         ready = wefti_fd_state(twin, (uint32_t)events);
-        again = w == wefti_worker_here();
-        if (!again && io->watcher) /* a fiber that migrates */
-            wefti_poller_remove(&w->watch->poller, twin);
-        w = wefti_worker_here();
-        if (!error)
-            error = wefti_watch_begin(w);
     } while (!error && !ready);
     weft_close(io);
     if (error == -EPERM) /* a file is always ready */
@@ -75,6 +82,5 @@ int weft_fd_wait(int fd, int events, weft_deadline until) {
         return -ECANCELED;
     if (ready || until <= 0)
         return ready ? ready : -ETIMEDOUT;
-    int error = task ? wefti_watch_begin(w) : 0;
-    return error ? error : task ? fiber_waits(fd, events, until) : thread_waits(fd, events, until);
+    return task ? fiber_waits(fd, events, until) : thread_waits(fd, events, until);
 }

@@ -274,17 +274,44 @@ static ssize_t connect_once(struct weft_io *io, void *arg) {
     return errno == EINPROGRESS || errno == EALREADY ? -EAGAIN : errno == EAGAIN ? -EBUSY : -errno;
 }
 
-int weft_connect(const weft_addr *addr, weft_io **out, weft_deadline until) {
-    if (!addr || !out)
-        return -EINVAL;
+static int open_for(const weft_addr *addr, weft_io **io) {
     bool local = family_of(addr) == AF_UNIX;
     int fd = open_socket(family_of(addr), SOCK_STREAM);
     if (fd < 0)
         return fd;
     if (!local)
         set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    return adopt(fd, !local, io);
+}
+
+int wefti_connect_end(weft_io *io, const weft_addr *addr) {
+    weft_addr to = *addr;
+    int error;
+    do
+        error = (int)connect_once(io, &to);
+    while (error == -EINTR);
+    return error == -EAGAIN ? -EINPROGRESS : error == -EBUSY ? -EAGAIN : error;
+}
+
+int wefti_connect_begin(const weft_addr *addr, weft_io **out) {
     weft_io *io;
-    int error = adopt(fd, !local, &io);
+    int error = open_for(addr, &io);
+    if (error)
+        return error;
+    error = wefti_connect_end(io, addr);
+    if (error && error != -EINPROGRESS)
+        weft_close(io);
+    else
+        *out = io;
+    return error;
+}
+
+int weft_connect(const weft_addr *addr, weft_io **out, weft_deadline until) {
+    if (!addr || !out)
+        return -EINVAL;
+    bool local = family_of(addr) == AF_UNIX;
+    weft_io *io;
+    int error = open_for(addr, &io);
     if (error)
         return error;
     for (;;) {
@@ -306,12 +333,6 @@ int weft_connect(const weft_addr *addr, weft_io **out, weft_deadline until) {
     else
         *out = io;
     return error;
-}
-
-int weft_tcp_connect(const char *host, int port, weft_io **out, weft_deadline until) {
-    weft_addr addr;
-    int error = port < 0 ? -EINVAL : weft_addr_parse(host, port, &addr);
-    return error ? error : weft_connect(&addr, out, until);
 }
 
 int weft_unix_connect(const char *path, weft_io **out, weft_deadline until) {

@@ -194,6 +194,11 @@ unsigned wefti_cpu_count(void) {
 
 int wefti_futex_wait(_Atomic uint32_t *word, uint32_t expect, int64_t until) {
     struct timespec at = {until / 1000000000, until % 1000000000};
+    if (until == INT64_MAX && wefti_is_forked()) { /* a lock that another thread of our parent held, or the like */
+        static const char text[] = "weft: a forked child would wait for ever; it may only exec or exit\n";
+        wefti_write(2, text, sizeof text - 1);
+        abort();
+    }
     /* WAIT_BITSET takes an absolute monotonic time, so that an interrupted wait can simply be repeated. */
     long r = syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, expect, until == INT64_MAX ? NULL : &at, NULL,
                      FUTEX_BITSET_MATCH_ANY);

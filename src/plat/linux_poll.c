@@ -68,26 +68,40 @@ void wefti_poke(int poke) {
         ;
 }
 
-int wefti_fd_sleep(int fd, uint32_t what, int poke, int64_t until) {
-    struct pollfd two[2] = {{.fd = fd}, {.fd = poke, .events = POLLIN}}; /* -1 is skipped */
-    two[0].events |= what & WEFTI_READABLE ? POLLIN | POLLRDHUP : 0;
-    two[0].events |= what & WEFTI_WRITABLE ? POLLOUT : 0;
+int wefti_fds_sleep(const struct wefti_fd_wish *wishes, unsigned count, int poke, int64_t until) {
+    struct pollfd set[WEFTI_WISHES_MAX + 1];
+    count = count < WEFTI_WISHES_MAX ? count : WEFTI_WISHES_MAX;
+    for (unsigned i = 0; i < count; i++) {
+        set[i] = (struct pollfd){.fd = wishes[i].fd};
+        set[i].events |= wishes[i].what & WEFTI_READABLE ? POLLIN | POLLRDHUP : 0;
+        set[i].events |= wishes[i].what & WEFTI_WRITABLE ? POLLOUT : 0;
+    }
+    set[count] = (struct pollfd){.fd = poke, .events = POLLIN}; /* -1 is skipped */
     for (;;) {
         int64_t left = until == INT64_MAX ? 0 : until - wefti_clock();
         left = left > 0 ? left : 0;
         struct timespec timeout = {left / 1000000000, left % 1000000000};
-        int count = ppoll(two, 2, until == INT64_MAX ? NULL : &timeout, NULL);
-        if (count > 0 && two[0].revents)
+        int ready = ppoll(set, count + 1, until == INT64_MAX ? NULL : &timeout, NULL);
+        if (ready > 0 && (ready > 1 || !set[count].revents))
             return 0;
-        if (count > 0) {
+        if (ready > 0) {
             uint64_t used;
             while (read(poke, &used, sizeof used) < 0 && errno == EINTR)
                 ;
             return 1;
         }
-        if (count == 0 && left == 0 && until != INT64_MAX)
+        if (ready <= 0 && left == 0 && until != INT64_MAX)
             return -ETIMEDOUT;
+        if (ready < 0 && errno != EINTR) { /* no memory, or more descriptors than are allowed by now */
+            struct timespec pause = {0, 1000000};
+            nanosleep(&pause, NULL);
+        }
     }
+}
+
+int wefti_fd_sleep(int fd, uint32_t what, int poke, int64_t until) {
+    struct wefti_fd_wish one = {fd, what};
+    return wefti_fds_sleep(&one, 1, poke, until);
 }
 
 int wefti_fd_state(int fd, uint32_t what) {

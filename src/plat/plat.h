@@ -163,6 +163,13 @@ void wefti_poke(int poke);
 int wefti_poke_open(void);
 /* A plain thread waits for one descriptor.  0: it is ready, or is none; 1: poked (and that is used up; poke -1: cannot be); -ETIMEDOUT. */
 int wefti_fd_sleep(int fd, uint32_t what, int poke, int64_t until);
+/* The same for several. */
+struct wefti_fd_wish {
+    int fd;
+    uint32_t what;
+};
+#define WEFTI_WISHES_MAX 64
+int wefti_fds_sleep(const struct wefti_fd_wish *wishes, unsigned count, int poke, int64_t until);
 /* What of `what` a descriptor is ready for now; 0: nothing. */
 int wefti_fd_state(int fd, uint32_t what);
 /* recv and send, which is without SIGPIPE; the result or -errno. */
@@ -172,6 +179,36 @@ ssize_t wefti_send(int fd, const void *bytes, size_t size);
 ssize_t wefti_write_quietly(int fd, const void *bytes, size_t size);
 ssize_t wefti_writev_quietly(int fd, const struct iovec *parts, int count);
 ssize_t wefti_sendfile_quietly(int fd, int file, off_t *offset, size_t size);
+
+/* -- Signals and forks --------------------------------------------------------------------------------- */
+#define WEFTI_SIGNALS 65 /* numbers below it */
+/* Have `handler` called, on the thread's signal stack if it has one, and remember what was there.  One at a time a number.  0; -EINVAL. */
+int wefti_signal_catch(int number, void (*handler)(int));
+/* Put back what was there, unless another handler is there by now. */
+void wefti_signal_restore(int number, void (*handler)(int));
+
+/* From now on a child made by fork(2) knows that it is one: wefti_is_forked, and no thread of it is a worker. */
+void wefti_fork_watch(void);
+bool wefti_is_forked(void);
+
+/* -- Processes ----------------------------------------------------------------------------------------- */
+struct wefti_spawn {
+    const char *path;
+    bool search; /* in PATH */
+    const char *const *argv, *const *env; /* env NULL: ours */
+    const char *cwd; /* NULL: ours */
+    int fd[3]; /* what becomes 0, 1 and 2, itself above 2; -1: as ours */
+    bool close_others; /* above 2, where the system can */
+    bool group;
+};
+/* Start a program, and wait until it runs; blocks.  0; a negative errno of whatever failed on the way there. */
+int wefti_spawn(const struct wefti_spawn *spawn, int *pid);
+/* A descriptor that becomes readable when the process, a child that nobody has reaped, ends.  -ENOSYS, -EMFILE, ... */
+int wefti_pidfd_open(int pid);
+/* By descriptor, or without one (-1) by number; a negative one is a group.  0 or a negative errno. */
+int wefti_process_signal(int pidfd, int pid, int number);
+/* Has it ended?  0, and how; -EAGAIN: not yet; -ECHILD: others have reaped it.  Does not wait. */
+int wefti_process_reap(int pidfd, int pid, int *code, int *number);
 
 /* -- Random, environment, faults -------------------------------------------------------------------- */
 uint64_t wefti_random_seed(void);

@@ -30,6 +30,8 @@ int wefti_drive_begin(struct weft_runtime *rt) {
         return -EINVAL;
     if (self && self->rt == rt)
         return -EDEADLK;
+    if (wefti_is_forked())
+        return -ENOTRECOVERABLE;
     return cas_acquire(&rt->driver, &nobody, 1) ? 0 : -EBUSY; /* pairs with end: the worker's own fields */
 }
 

@@ -45,14 +45,19 @@ static inline bool wefti_park_poll(struct wefti_park *park, struct wefti_poller 
     return xchg_acquire(&park->word, WEFTI_UNPARKED) == WEFTI_PARK_NOTIFIED; /* P3, pairs with U1 */
 }
 
-/* The same for a plain thread that waits for one descriptor.  *state: as wefti_fd_sleep, 1 when there was a token.  poke may be -1: then
- * a token does not end the sleep. */
-static inline bool wefti_park_fd(struct wefti_park *park, int fd, uint32_t what, int poke, int64_t until, int *state) {
+/* The same for a plain thread that waits for some descriptors.  *state: as wefti_fds_sleep, 1 when there was a token.  poke may be -1:
+ * then a token does not end the sleep. */
+static inline bool wefti_park_fds(struct wefti_park *park, const struct wefti_fd_wish *wishes, unsigned count, int poke,
+                                  int64_t until, int *state) {
     uint32_t found = WEFTI_UNPARKED, polling = WEFTI_POLLING | (uint32_t)poke << WEFTI_POLLING_SHIFT;
     *state = 1;
     if (poke < 0 || cas_relaxed(&park->word, &found, polling)) /* P1 */
-        *state = wefti_fd_sleep(fd, what, poke, until); /* P2 */
+        *state = wefti_fds_sleep(wishes, count, poke, until); /* P2 */
     return xchg_acquire(&park->word, WEFTI_UNPARKED) == WEFTI_PARK_NOTIFIED; /* P3, pairs with U1 */
+}
+static inline bool wefti_park_fd(struct wefti_park *park, int fd, uint32_t what, int poke, int64_t until, int *state) {
+    struct wefti_fd_wish one = {fd, what};
+    return wefti_park_fds(park, &one, 1, poke, until, state);
 }
 
 /* The owner, as a hint. */

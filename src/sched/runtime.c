@@ -38,6 +38,9 @@ static int bad_env(const char *name, const char *value, const char *expected) {
 /* The caller's config as this library knows it, then the environment on top. */
 static int settle(const weft_config *given, weft_config *config) {
     *config = (weft_config)WEFT_CONFIG_INIT;
+    wefti_fork_watch();
+    if (wefti_is_forked())
+        return -ENOTRECOVERABLE;
     if (given) {
         int error = wefti_known_struct(given, offsetof(weft_config, workers), config, sizeof *config);
         if (error)
@@ -260,7 +263,7 @@ int weft_runtime_destroy(weft_runtime *rt) {
     if (!rt)
         return 0;
     int result = weft_runtime_stop(rt, WEFT_NOW);
-    if (result == -EBUSY || result == -EDEADLK)
+    if (result == -EBUSY || result == -EDEADLK || result == -ENOTRECOVERABLE)
         return result;
     if (!wait_unreferenced(rt)) {
         static const char text[] = "weft: destroy: handles or wakers of this runtime's tasks are still held\n";

@@ -94,8 +94,8 @@ INLINE int find_room(struct weft_runtime *rt, struct wefti_worker *w, size_t sta
         if (WEFTI_UNLIKELY(load_relaxed(&rt->phase) >=
                            WEFTI_CANCELLING)) /* stop.c walks again for who read it too early */
             return -ESHUTDOWN;
-    } else if (!rt) {
-        return -EINVAL;
+    } else if (wefti_is_forked() || !rt) {
+        return wefti_is_forked() ? -ENOTRECOVERABLE : -EINVAL;
     }
     room->rt = rt;
     room->w = inside ? w : NULL;

@@ -166,6 +166,8 @@ int weft_runtime_stop(weft_runtime *rt, weft_deadline until) {
     struct wefti_worker *self = wefti_worker_self();
     if (self && self->rt == rt)
         return -EDEADLK;
+    if (wefti_is_forked()) /* the workers are our parent's */
+        return -ENOTRECOVERABLE;
     uint32_t nobody = 0;
     if (!cas_acquire(&rt->stopping, &nobody, 1)) /* pairs with the release below */
         return -EBUSY;

@@ -21,6 +21,8 @@ void wefti_check_handle(const struct weft_task *task, const char *call, uint64_t
 void wefti_submit(struct weft_task *task, enum wefti_submit why) {
     struct weft_runtime *rt = wefti_task_rt(task);
     struct wefti_worker *w = wefti_worker_of(rt);
+    if (!w && WEFTI_UNLIKELY(wefti_is_forked())) /* nobody will run it, and whoever had the locks is gone */
+        return;
     if (wefti_task_is_pinned(task) && !rt->sched->central) {
         struct wefti_worker *home = &rt->worker[task->home - 1];
         if (home == w && !w->parking) {

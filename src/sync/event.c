@@ -6,6 +6,8 @@
  */
 #include "sync/sync.h"
 
+#include "fiber/select.h"
+
 #define SET UINT64_C(2)
 
 static struct wefti_sync *sync_of(const weft_event *event) { return wefti_sync_of(&event->room); }
@@ -93,6 +95,55 @@ int weft_event_wait_poll(weft_event *event, weft_task *self, weft_wait *wait) {
     wefti_lock_give(&s->lock);
     return error;
 }
+
+/* -- In a select ----------------------------------------------------------------------------------------- */
+
+static bool is_dead(struct wefti_sync *s) {
+    if (!(load_relaxed(&s->word) & WEFTI_WAITERS)) /* a destroyed one has it */
+        return false;
+    wefti_lock_take(&s->lock);
+    bool dead = wefti_sync_is_dead(s);
+    wefti_lock_give(&s->lock);
+    return dead;
+}
+
+static bool try_case(weft_case *c) {
+    struct wefti_sync *s = sync_of(c->thing);
+    bool dead = !is_set(s) && is_dead(s);
+    c->result = dead ? -EINVAL : 0;
+    return dead || is_set(s);
+}
+
+static int begin_case(weft_case *c, struct wefti_waiter *waiter) {
+    const weft_event *event = c->thing;
+    struct wefti_sync *s = sync_of(event);
+    wefti_lock_take(&s->lock);
+    bool in = enter(s) == -EAGAIN;
+    if (in) {
+        wefti_sync_in_turn(waiter, event->turn);
+        wefti_waiters_append(&s->waiters, waiter);
+    }
+    wefti_lock_give(&s->lock);
+    return in;
+}
+
+static void end_case(weft_case *c, struct wefti_waiter *waiter) {
+    struct wefti_sync *s = sync_of(c->thing);
+    wefti_lock_take(&s->lock);
+    wefti_waiters_remove(&s->waiters, waiter);
+    wefti_lock_give(&s->lock);
+}
+
+static bool served_case(weft_case *c, struct wefti_waiter *waiter) {
+    (void)waiter;
+    c->result = 0;
+    return true;
+}
+
+static const struct weft_case_kind kind = {
+    .what = "an event", .try_now = try_case, .begin = begin_case, .end = end_case, .served = served_case};
+
+weft_case weft_case_event(weft_event *event) { return (weft_case){.kind = &kind, .thing = event}; }
 
 /* -- Beginning and end ----------------------------------------------------------------------------------- */
 

@@ -116,7 +116,7 @@ static int listen_twice(void *unused) {
     CHECK_EQ(weft_tcp_connect("127.0.0.1", port, &two, fixture_soon()), -ECONNREFUSED); /* nobody listens any more */
     CHECK_EQ(weft_unix_connect("/nowhere/at/all", &two, fixture_soon()), -ENOENT);
     CHECK_EQ(weft_unix_connect("@weft-nobody", &two, fixture_soon()), -ECONNREFUSED);
-    CHECK_EQ(weft_tcp_connect("host", 1, &two, fixture_soon()), -EINVAL);
+    CHECK_EQ(weft_tcp_connect("host", 65536, &two, fixture_soon()), -EINVAL);
     return 0;
 }
 

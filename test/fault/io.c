@@ -85,6 +85,58 @@ static void fibers_wait(void) {
 
 API_TEST(io_fibers_fail_anywhere, "", .workers = {1, 2}, .timeout = 120) { sweep(fibers_wait); }
 
+/* -- Selects ---------------------------------------------------------------------------------------------------- */
+
+static int select_some(void *arg) {
+    weft_io *io = arg;
+    weft_event never = WEFT_EVENT_INIT;
+    char text[8];
+    weft_case cases[] = {weft_case_io(io, WEFT_FD_READ), weft_case_fd(weft_io_fd(io), WEFT_FD_READ),
+                         weft_case_event(&never)};
+    int index = weft_select(cases, 3, weft_after(20000000));
+    REQUIRE(index == 0 || index == 1 || is_refusal(index));
+    if (index >= 0) {
+        CHECK_EQ(cases[index].result, WEFT_FD_READ);
+        CHECK_EQ(weft_read(io, text, 8, WEFT_NOW), 4);
+    }
+    CHECK_EQ(weft_event_destroy(&never), 0);
+    return 0;
+}
+
+static void selects_wait(void) {
+    weft_io *in, *out;
+    unsigned before = open_descriptors();
+    if (weft_socketpair(&in, &out))
+        return;
+    weft_runtime *rt = sweep_begin(NULL);
+    if (rt) {
+        uint64_t spawned = weft_fiber_go(rt, select_some, in, NULL) == 0;
+        spawned += weft_fiber_go(rt, write_some, out, NULL) == 0;
+        sweep_end(rt, spawned);
+    }
+    weft_close(in), weft_close(out);
+    CHECK_LE(open_descriptors(), before + 1);
+}
+
+API_TEST(io_selects_fail_anywhere, "", .workers = {1, 2}, .timeout = 120) { sweep(selects_wait); }
+
+/* No descriptor is left for the duplicate of a foreign one. */
+TEST(io_select_without_descriptors, "") {
+    weft_io *in, *out;
+    REQUIRE_EQ(weft_pipe(&in, &out), 0);
+    struct rlimit was, none;
+    REQUIRE_EQ(getrlimit(RLIMIT_NOFILE, &was), 0);
+    none = was;
+    none.rlim_cur = (rlim_t)weft_io_fd(out) + 1; /* numbers are given from below */
+    REQUIRE_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    weft_case c = weft_case_fd(weft_io_fd(in), WEFT_FD_READ);
+    CHECK_EQ(weft_select(&c, 1, fixture_soon()), -EMFILE);
+    c = weft_case_io(in, WEFT_FD_READ); /* needs none, but no poke either */
+    CHECK_EQ(weft_select(&c, 1, weft_after(30000000)), -ETIMEDOUT);
+    REQUIRE_EQ(setrlimit(RLIMIT_NOFILE, &was), 0);
+    weft_close(in), weft_close(out);
+}
+
 /* -- Poll tasks ------------------------------------------------------------------------------------------------- */
 
 struct reading {

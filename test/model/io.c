@@ -1,5 +1,7 @@
 /* io.c - descriptors: an event against a call that finds nothing, a close against both.  The callers are plain threads, whose system says
  * nothing by itself: only what is dispatched wakes them.  (Descriptors and pokes are kept for ever: leaks_ok.) */
+#include <weft/select.h>
+
 #include "io/desc.h"
 
 #include "model.h"
@@ -117,5 +119,43 @@ MC_TEST(io_forget_against_call, .leaks_ok = true, .bound = 2) {
     int a = mc_spawn(forget, NULL);
     mc_assert(read_now() == 1);
     mc_join(a);
+    finish();
+}
+
+/* -- In a select ------------------------------------------------------------------------------------------------ */
+
+/* The system of the checker never says that a descriptor is ready, so an event alone ends no select (it is asked again): a close does, at
+ * any moment, and an event of another kind does. */
+static weft_event other;
+
+static void set_other(void *unused) {
+    (void)unused;
+    mc_assert(weft_event_set(&other) == 0);
+}
+static int select_both(void) {
+    weft_case cases[] = {weft_case_io(io, WEFT_FD_READ), weft_case_event(&other)};
+    int index = weft_select(cases, 2, WEFT_NEVER);
+    mc_assert(index >= 0 && cases[index].result == (index ? 0 : -EBADF));
+    return index;
+}
+
+MC_TEST(io_select_against_close, .leaks_ok = true, .bound = 2) {
+    start(0);
+    weft_event_init(&other);
+    io->borrowed = true;
+    io->was_flags = -1;
+    int a = mc_spawn(close_it, NULL);
+    mc_assert(select_both() == 0);
+    mc_join(a);
+    finish();
+}
+
+MC_TEST(io_select_against_event, .leaks_ok = true, .bound = 2) {
+    start(0);
+    weft_event_init(&other);
+    int a = mc_spawn(arrive, (void *)1), b = mc_spawn(set_other, NULL);
+    mc_assert(select_both() == 1);
+    mc_join(a), mc_join(b);
+    mc_assert(weft_event_destroy(&other) == 0);
     finish();
 }

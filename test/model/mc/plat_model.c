@@ -251,6 +251,10 @@ int wefti_fd_sleep(int fd, uint32_t what, int poke, int64_t until) {
     (void)fd, (void)what;
     return sleep_on_poke(poke, until, PC) ? 1 : -ETIMEDOUT;
 }
+int wefti_fds_sleep(const struct wefti_fd_wish *wishes, unsigned count, int poke, int64_t until) {
+    (void)wishes, (void)count;
+    return sleep_on_poke(poke, until, PC) ? 1 : -ETIMEDOUT;
+}
 int wefti_fd_state(int fd, uint32_t what) {
     (void)fd, (void)what;
     return 0;
@@ -306,3 +310,28 @@ void wefti_fault_set(int64_t nth, bool persistent) {
 }
 
 int64_t wefti_fault_count(void) { return fault_seen; }
+
+/* -- What the model has none of ----------------------------------------------------------------------- */
+int wefti_signal_catch(int number, void (*handler)(int)) {
+    (void)number, (void)handler;
+    return -ENOSYS;
+}
+void wefti_signal_restore(int number, void (*handler)(int)) { (void)number, (void)handler; }
+void wefti_fork_watch(void) {}
+bool wefti_is_forked(void) { return false; }
+int wefti_spawn(const struct wefti_spawn *spawn, int *pid) {
+    (void)spawn, (void)pid;
+    return -ENOSYS;
+}
+int wefti_pidfd_open(int pid) {
+    (void)pid;
+    return -ENOSYS;
+}
+int wefti_process_signal(int pidfd, int pid, int number) {
+    (void)pidfd, (void)pid, (void)number;
+    return -ENOSYS;
+}
+int wefti_process_reap(int pidfd, int pid, int *code, int *number) {
+    (void)pidfd, (void)pid, (void)code, (void)number;
+    return -ECHILD;
+}

@@ -1,0 +1,164 @@
+/* resolve.c - looking up names, in jobs that may outlive their callers.
+ *
+ * getaddrinfo cannot be stopped, and may take half a minute.  So a job has memory of its own, with a copy of the question; the caller and the
+ * job have a reference each, and who is last frees it. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <weft/blocking.h>
+
+#include "base/atomic.h"
+#include "dns/dns.h"
+#include "plat/plat.h"
+#include "queue/lock.h"
+#include "task/account.h"
+
+#define THREADS_MAX 16
+#define NAME_MAX_SIZE 1026 /* NI_MAXHOST, and a byte */
+#define SERVICE_SIZE 64
+
+struct lookup {
+    _Atomic uint32_t refs;
+    int family;
+    int result; /* how many addresses, or a negative error */
+    bool has_service;
+    char name[NAME_MAX_SIZE], service[SERVICE_SIZE];
+    weft_addr addrs[WEFTI_ADDRS_MAX];
+};
+
+/* -- The pool -------------------------------------------------------------------------------------------------- */
+
+static struct {
+    struct wefti_lock lock;
+    weft_pool *pool; /* made at first use, and never ended: a lookup may hang for ever */
+} names;
+
+static weft_pool *names_pool(void) {
+    weft_pool_config config = WEFT_POOL_CONFIG_INIT;
+    config.name = "dns";
+    config.threads_min = 1;
+    config.threads_max = THREADS_MAX;
+    wefti_lock_take(&names.lock);
+    if (!names.pool && weft_pool_create(&config, &names.pool))
+        names.pool = NULL;
+    weft_pool *pool = names.pool;
+    wefti_lock_give(&names.lock);
+    return pool;
+}
+
+/* -- The job --------------------------------------------------------------------------------------------------- */
+
+static int error_of(int code) {
+    switch (code) {
+    case EAI_NONAME:
+#ifdef EAI_NODATA
+    case EAI_NODATA:
+#endif
+#ifdef EAI_ADDRFAMILY
+    case EAI_ADDRFAMILY:
+#endif
+        return -ENOENT;
+    case EAI_AGAIN: return -EAGAIN;
+    case EAI_MEMORY: return -ENOMEM;
+    case EAI_FAMILY: return -EAFNOSUPPORT;
+    case EAI_SERVICE:
+    case EAI_SOCKTYPE: return -EINVAL;
+    case EAI_SYSTEM: return errno ? -errno : -EIO;
+    default: return -EIO;
+    }
+}
+
+static void ask(struct lookup *lookup, int flags) {
+    struct addrinfo hints = {.ai_family = lookup->family, .ai_socktype = SOCK_STREAM, .ai_flags = flags}, *found = NULL;
+    int code = getaddrinfo(lookup->name, lookup->has_service ? lookup->service : NULL, &hints, &found);
+    if (code) {
+        lookup->result = error_of(code);
+        return;
+    }
+    int count = 0;
+    for (struct addrinfo *at = found; at && count < WEFTI_ADDRS_MAX; at = at->ai_next) {
+        weft_addr *addr = &lookup->addrs[count];
+        if (at->ai_addrlen > sizeof addr->storage || (at->ai_family != AF_INET && at->ai_family != AF_INET6))
+            continue;
+        addr->size = at->ai_addrlen;
+        memcpy(addr->storage, at->ai_addr, at->ai_addrlen);
+        count++;
+    }
+    freeaddrinfo(found);
+    lookup->result = count ? count : -ENOENT;
+}
+
+static int lookup_job(void *arg) {
+    ask(arg, AI_ADDRCONFIG);
+    struct lookup *lookup = arg;
+    if (lookup->result == -ENOENT) /* a machine with no network but its own has names too */
+        ask(lookup, 0);
+    return 0;
+}
+
+static void unref(void *arg) {
+    struct lookup *lookup = arg;
+    if (sub_acq_rel(&lookup->refs, 1) == 1) /* the last one sees all that the other did */
+        wefti_free(lookup, sizeof *lookup);
+}
+
+/* -- The call -------------------------------------------------------------------------------------------------- */
+
+static int look_up(struct lookup *lookup, weft_deadline until) {
+    weft_blocking_spec spec = WEFT_BLOCKING_SPEC_INIT;
+    spec.fn = lookup_job;
+    spec.arg = lookup;
+    spec.drop = unref;
+    spec.name = "look up a name";
+    spec.pool = names_pool();
+    spec.abandon = true;
+    int error = spec.pool ? wefti_charge_syscall_call() : -ENOMEM;
+    if (error) {
+        unref(lookup);
+        return error;
+    }
+    error = weft_blocking_call(&spec, NULL, until);
+    if (error == -EINVAL || error == -E2BIG || error == -ENOMEM || error == -EAGAIN || error == -ESHUTDOWN ||
+        error == -ENOTRECOVERABLE)
+        unref(lookup); /* it was not accepted */
+    return error ? error : lookup->result;
+}
+
+static int copy_out(const struct lookup *lookup, int result, weft_addr *addrs, size_t room) {
+    if (result > 0) {
+        result = (size_t)result < room ? result : (int)room;
+        memcpy(addrs, lookup->addrs, (size_t)result * sizeof *addrs);
+    }
+    return result;
+}
+
+int weft_resolve(const char *name, const char *service, int family, weft_addr *addrs, size_t room,
+                 weft_deadline until) {
+    if (!name || !*name || !addrs || !room)
+        return -EINVAL;
+    if (family != AF_UNSPEC && family != AF_INET && family != AF_INET6)
+        return -EAFNOSUPPORT;
+    if (strlen(name) >= NAME_MAX_SIZE || (service && strlen(service) >= SERVICE_SIZE))
+        return -ENAMETOOLONG;
+    struct lookup *lookup = wefti_alloc(sizeof *lookup);
+    if (!lookup)
+        return -ENOMEM;
+    store_relaxed(&lookup->refs, 2); /* published with the job */
+    lookup->family = family;
+    lookup->has_service = service != NULL;
+    snprintf(lookup->name, sizeof lookup->name, "%s", name);
+    snprintf(lookup->service, sizeof lookup->service, "%s", service ? service : "");
+    /* A number is found without asking anybody. */
+    ask(lookup, AI_NUMERICHOST | (service && service[strspn(service, "0123456789")] == 0 ? AI_NUMERICSERV : 0));
+    int result = lookup->result;
+    if (result == -ENOENT)
+        result = look_up(lookup, until);
+    else
+        unref(lookup);
+    result = copy_out(lookup, result, addrs, room);
+    unref(lookup);
+    return result;
+}

@@ -1,0 +1,233 @@
+/* file.c - open files: reading and writing at a place.
+ *
+ * Closing.  A call counts itself in `users` while it is under way; the last one out of a closed file closes the descriptor, so its number is
+ * not another file's while a job uses it.  All under the lock. */
+#define _GNU_SOURCE
+#include "file/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "fiber/wait.h"
+#include "queue/lock.h"
+
+#define PARTS_MAX 1024 /* IOV_MAX */
+
+struct weft_file {
+    struct wefti_lock lock;
+    int fd;
+    uint32_t users;
+    bool closed;
+};
+
+/* -- Opening and closing -------------------------------------------------------------------------------------- */
+
+struct opening {
+    const char *path;
+    int flags;
+    unsigned mode;
+};
+
+static ssize_t open_job(void *arg) {
+    struct opening *o = arg;
+    int fd;
+    do
+        fd = open(o->path, o->flags | O_CLOEXEC, (mode_t)o->mode);
+    while (fd < 0 && errno == EINTR);
+    return fd < 0 ? -errno : fd;
+}
+
+int weft_file_open(const char *path, int flags, unsigned mode, weft_file **out, weft_deadline until) {
+    if (!path || !out)
+        return -EINVAL;
+    struct weft_file *file = wefti_alloc(sizeof *file); /* before, so that nothing can fail after */
+    if (!file)
+        return -ENOMEM;
+    struct opening opening = {path, flags, mode};
+    ssize_t fd = wefti_file_run(open_job, &opening, "open a file", until);
+    if (fd < 0) {
+        wefti_free(file, sizeof *file);
+        return (int)fd;
+    }
+    file->fd = (int)fd;
+    *out = file;
+    return 0;
+}
+
+int weft_file_adopt(int fd, weft_file **out) {
+    if (!out)
+        return -EINVAL;
+    if (fcntl(fd, F_GETFD) < 0)
+        return -errno;
+    struct weft_file *file = wefti_alloc(sizeof *file);
+    if (!file)
+        return -ENOMEM;
+    file->fd = fd;
+    *out = file;
+    return 0;
+}
+
+int weft_file_fd(const weft_file *file) { return file->fd; }
+
+static int enter(struct weft_file *file) {
+    wefti_lock_take(&file->lock);
+    bool open = !file->closed;
+    file->users += open;
+    wefti_lock_give(&file->lock);
+    return open ? 0 : -EBADF;
+}
+
+static ssize_t close_job(void *arg) {
+    return close(*(int *)arg) && errno != EINTR ? -errno : 0; /* an interrupted one is closed */
+}
+
+static int finish(struct weft_file *file) {
+    int fd = file->fd;
+    wefti_free(file, sizeof *file);
+    struct weft_task *self = wefti_fiber_self() ? weft_task_self() : NULL;
+    bool shielded = self && weft_shield(self) == 0;
+    ssize_t error = self ? wefti_file_run(close_job, &fd, "close a file", WEFT_NEVER) : -EAGAIN;
+    if (shielded)
+        weft_unshield(self);
+    /* Those of the pool, when it did not take the job; close(2) has none of them.  Then here. */
+    bool refused = error == -EAGAIN || error == -ENOMEM || error == -ESHUTDOWN || error == -ECANCELED;
+    return (int)(refused ? close_job(&fd) : error);
+}
+
+/* The call is over: close it, if it was the last of a closed one. */
+static void leave(struct weft_file *file) {
+    wefti_lock_take(&file->lock);
+    bool last = --file->users == 0 && file->closed;
+    wefti_lock_give(&file->lock);
+    if (last)
+        finish(file);
+}
+
+int weft_file_close(weft_file *file) {
+    if (!file)
+        return 0;
+    wefti_lock_take(&file->lock);
+    bool was = file->closed, last = file->users == 0;
+    file->closed = true;
+    wefti_lock_give(&file->lock);
+    return was ? -EBADF : last ? finish(file) : 0;
+}
+
+/* -- Reading and writing --------------------------------------------------------------------------------------- */
+
+struct transfer {
+    int fd;
+    bool writes;
+    const struct iovec *parts;
+    int count;
+    off_t offset;
+};
+
+static ssize_t once(const struct transfer *t, const struct iovec *parts, int count, off_t offset) {
+    ssize_t n;
+    do
+        n = t->writes ? pwritev(t->fd, parts, count, offset) : preadv(t->fd, parts, count, offset);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n;
+}
+
+static ssize_t transfer_job(void *arg) {
+    struct transfer *t = arg;
+    const struct iovec *part = t->parts, *end = t->parts + t->count;
+    size_t cut = 0, done = 0; /* cut: of the first part, what is through already */
+    for (;;) {
+        for (; part < end && cut == part->iov_len; part++)
+            cut = 0;
+        if (part == end)
+            return (ssize_t)done;
+        struct iovec rest = {(char *)part->iov_base + cut, part->iov_len - cut};
+        int count = end - part < PARTS_MAX ? (int)(end - part) : PARTS_MAX;
+        ssize_t n = cut ? once(t, &rest, 1, t->offset + (off_t)done) : once(t, part, count, t->offset + (off_t)done);
+        if (n < 0)
+            return n;
+        if (n == 0)
+            return t->writes ? -EIO : (ssize_t)done; /* a write of nothing would go on for ever */
+        done += (size_t)n;
+        for (cut += (size_t)n; part < end && cut > part->iov_len; part++)
+            cut -= part->iov_len;
+    }
+}
+
+static ssize_t transfer(weft_file *file, bool writes, const struct iovec *parts, int count, off_t offset,
+                        weft_deadline until) {
+    if (!file || count < 0 || (count && !parts) || offset < 0)
+        return -EINVAL;
+    ssize_t result = enter(file);
+    if (result)
+        return result;
+    struct transfer t = {file->fd, writes, parts, count, offset};
+    result = wefti_file_run(transfer_job, &t, writes ? "write a file" : "read a file", until);
+    leave(file);
+    return result;
+}
+
+ssize_t weft_file_readv(weft_file *file, const struct iovec *parts, int count, off_t offset, weft_deadline until) {
+    return transfer(file, false, parts, count, offset, until);
+}
+
+ssize_t weft_file_writev(weft_file *file, const struct iovec *parts, int count, off_t offset, weft_deadline until) {
+    return transfer(file, true, parts, count, offset, until);
+}
+
+ssize_t weft_file_read(weft_file *file, void *buffer, size_t size, off_t offset, weft_deadline until) {
+    struct iovec one = {buffer, size};
+    return transfer(file, false, &one, 1, offset, until);
+}
+
+ssize_t weft_file_write(weft_file *file, const void *bytes, size_t size, off_t offset, weft_deadline until) {
+    struct iovec one = {(void *)(uintptr_t)bytes, size};
+    return transfer(file, true, &one, 1, offset, until);
+}
+
+/* -- The rest --------------------------------------------------------------------------------------------------- */
+
+struct request {
+    int fd;
+    struct stat *about;
+    off_t size;
+};
+
+static ssize_t sync_job(void *arg) { return fsync(((struct request *)arg)->fd) ? -errno : 0; }
+static ssize_t sync_data_job(void *arg) { return fdatasync(((struct request *)arg)->fd) ? -errno : 0; }
+static ssize_t stat_job(void *arg) {
+    struct request *r = arg;
+    return fstat(r->fd, r->about) ? -errno : 0;
+}
+static ssize_t truncate_job(void *arg) {
+    struct request *r = arg;
+    int error;
+    do
+        error = ftruncate(r->fd, r->size);
+    while (error && errno == EINTR);
+    return error ? -errno : 0;
+}
+
+static int ask(weft_file *file, wefti_file_fn *fn, struct request request, const char *name, weft_deadline until) {
+    int error = file ? enter(file) : -EINVAL;
+    if (error)
+        return error;
+    request.fd = file->fd;
+    error = (int)wefti_file_run(fn, &request, name, until);
+    leave(file);
+    return error;
+}
+
+int weft_file_sync(weft_file *file, weft_deadline until) {
+    return ask(file, sync_job, (struct request){0}, "sync a file", until);
+}
+int weft_file_sync_data(weft_file *file, weft_deadline until) {
+    return ask(file, sync_data_job, (struct request){0}, "sync a file", until);
+}
+int weft_file_stat(weft_file *file, struct stat *out, weft_deadline until) {
+    return ask(file, stat_job, (struct request){.about = out}, "stat a file", until);
+}
+int weft_file_truncate(weft_file *file, off_t size, weft_deadline until) {
+    return ask(file, truncate_job, (struct request){.size = size}, "truncate a file", until);
+}

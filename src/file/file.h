@@ -1,0 +1,24 @@
+/* file.h - jobs of the pool that work on files.  Internal.
+ *
+ * A job lies on the stack of its caller, who waits for its end or takes it out of the queue before it begins: so does what it works on. */
+#ifndef WEFTI_FILE_FILE_H
+#define WEFTI_FILE_FILE_H
+
+#include <errno.h>
+#include <weft/blocking.h>
+#include <weft/file.h>
+
+#include "plat/plat.h"
+
+/* What a job does: its result, or a negative error. */
+typedef ssize_t wefti_file_fn(void *arg);
+/* Run it, and wait. */
+ssize_t wefti_file_run(wefti_file_fn *fn, void *arg, const char *name, weft_deadline until);
+
+/* In a job: read until the end or `size`; write all of it.  The number of bytes, or a negative error. */
+ssize_t wefti_file_read_all(int fd, void *bytes, size_t size);
+ssize_t wefti_file_write_all(int fd, const void *bytes, size_t size);
+/* In a job: the directory in which a name is reaches the disk.  0 or a negative error. */
+int wefti_file_sync_folder(const char *path);
+
+#endif

@@ -1,0 +1,147 @@
+/* forked.c - a child made by fork(2): calls that need the runtime say so, and nothing hangs. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "io_fixture.h"
+
+static struct {
+    weft_runtime *rt;
+    weft_task *task;
+    weft_chan *empty;
+    weft_mutex held;
+    weft_event event;
+    weft_sem none;
+    weft_pool *pool;
+    weft_io *in;
+} world;
+
+static int nothing(void *unused) {
+    (void)unused;
+    return 0;
+}
+
+/* In the child; 0, or the line that was not as it should be. */
+#define DEAD(call)                                                                                                     \
+    if ((call) != -ENOTRECOVERABLE)                                                                                    \
+    return __LINE__ % 200 + 1
+
+static int calls(void) {
+    weft_runtime *rt;
+    weft_task *task = NULL;
+    int value;
+    char text[4];
+    weft_blocking_spec job = WEFT_BLOCKING_SPEC_INIT;
+    job.fn = nothing;
+    job.pool = world.pool;
+    DEAD(weft_runtime_create(NULL, &rt));
+    DEAD(weft_run(NULL, fixture_yield_for_ever, NULL, NULL));
+    DEAD(weft_go(world.rt, fixture_yield_for_ever, NULL, &task));
+    DEAD(weft_go(NULL, fixture_yield_for_ever, NULL, &task));
+    DEAD(weft_fiber_go(world.rt, nothing, NULL, &task));
+    DEAD(weft_join(world.task, NULL, WEFT_NEVER));
+    DEAD(weft_chan_recv(world.empty, &value, WEFT_NEVER));
+    DEAD(weft_mutex_lock(&world.held, WEFT_NEVER));
+    DEAD(weft_event_wait(&world.event, WEFT_NEVER));
+    DEAD(weft_sem_acquire(&world.none, 1, WEFT_NEVER));
+    DEAD(weft_read(world.in, text, 4, WEFT_NEVER));
+    DEAD(weft_blocking_call(&job, &value, WEFT_NEVER));
+    DEAD(weft_blocking_start(NULL, &job));
+    DEAD(weft_pool_destroy(world.pool, WEFT_NEVER));
+    weft_case c = weft_case_io(world.in, WEFT_FD_READ);
+    DEAD(weft_select(&c, 1, WEFT_NEVER));
+    weft_task_cancel(world.task); /* does nothing */
+    DEAD(weft_runtime_stop(world.rt, WEFT_NEVER));
+    DEAD(weft_runtime_destroy(world.rt));
+    return 0;
+}
+
+/* Fork, and see that the child ends well, and in time. */
+static void fork_once(void) {
+    pid_t child = fork();
+    REQUIRE_GE(child, 0);
+    if (child == 0) {
+        signal(SIGALRM, SIG_DFL);
+        alarm(10);
+        _exit(calls());
+    }
+    int status;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    CHECK(WIFEXITED(status));
+    CHECK_EQ(WEXITSTATUS(status), 0);
+}
+
+static int wait_here(void *unused) {
+    (void)unused;
+    return weft_event_wait(&world.event, WEFT_NEVER);
+}
+
+static int hold_it(void *unused) {
+    (void)unused;
+    CHECK_EQ(weft_mutex_lock(&world.held, WEFT_NEVER), 0);
+    CHECK_EQ(weft_event_wait(&world.event, WEFT_NEVER), 0);
+    CHECK_EQ(weft_mutex_unlock(&world.held), 0);
+    return 0;
+}
+
+/* Something that always runs, and takes locks. */
+static atomic_bool enough;
+static int keep_busy(void *unused) {
+    (void)unused;
+    while (!atomic_load(&enough)) {
+        weft_task *task;
+        if (weft_fiber_go(NULL, nothing, NULL, &task) == 0) {
+            (void)weft_join(task, NULL, WEFT_NEVER);
+            weft_task_drop(task);
+        }
+    }
+    return 0;
+}
+
+static int fork_in_fiber(void *unused) {
+    (void)unused;
+    for (int i = 0; i < 10; i++)
+        fork_once();
+    return 0;
+}
+
+API_TEST(forked_child_is_told, "", .workers = {2}, .timeout = 120) {
+    weft_io *out;
+    world.rt = fixture_begin_patient();
+    REQUIRE_EQ(weft_chan_create(sizeof(int), 1, &world.empty), 0);
+    REQUIRE_EQ(weft_mutex_init(&world.held, 0), 0);
+    weft_event_init(&world.event);
+    weft_sem_init(&world.none, 0);
+    REQUIRE_EQ(weft_pool_create(NULL, &world.pool), 0);
+    REQUIRE_EQ(weft_pipe(&world.in, &out), 0);
+    world.task = io_go(world.rt, wait_here, NULL);
+    weft_task *holder = io_go(world.rt, hold_it, NULL), *busy = io_go(world.rt, keep_busy, NULL);
+    REQUIRE_EVENTUALLY(!strcmp(weft_task_state(world.task), "idle") && !strcmp(weft_task_state(holder), "idle"));
+    for (int i = 0; i < (harness_is_slow() ? 5 : 20); i++)
+        fork_once();
+    weft_task *forker = io_go(world.rt, fork_in_fiber, NULL);
+    CHECK_EQ(fixture_finish(forker).status, 0);
+    /* The parent has noticed nothing. */
+    atomic_store(&enough, true);
+    weft_event_set(&world.event);
+    CHECK_EQ(fixture_finish(world.task).status, 0);
+    CHECK_EQ(fixture_finish(holder).status, 0);
+    CHECK_EQ(fixture_finish(busy).status, 0);
+    weft_close(world.in), weft_close(out);
+    CHECK_EQ(weft_pool_destroy(world.pool, WEFT_NEVER), 0);
+    weft_chan_drop(world.empty);
+    fixture_end(world.rt);
+}
+
+/* What could only hang ends with a message. */
+static void wait_for_ever(void *unused) {
+    (void)unused;
+    (void)weft_sleep_until(WEFT_NEVER);
+}
+
+TEST(forked_child_never_hangs, "") {
+    weft_runtime *rt = fixture_begin(NULL);
+    REQUIRE_ABORTS(wait_for_ever, NULL, "a forked child would wait for ever");
+    fixture_end(rt);
+}
