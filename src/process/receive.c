@@ -2,7 +2,10 @@
 #include "process/process.h"
 #include "task/account.h"
 
-static bool something_came(void *process) { return !wefti_mailbox_is_empty(process); }
+static bool something_came(void *arg) {
+    struct wefti_process *process = arg;
+    return process->handed || !wefti_mailbox_is_empty(process);
+}
 
 /* How far a receive has looked: all up to `after` has been refused.  New messages come behind it. */
 struct look {
@@ -67,6 +70,7 @@ static int receive(struct wefti_process *self, weft_message *message, weft_filte
     }
     struct look urgent = {&self->urgent, NULL}, pending = {&self->pending, NULL};
     for (;;) {
+        self->handed = false; /* it lies in `pending`, behind what we have looked at */
         if (!wefti_mailbox_is_empty(self)) {
             uint32_t count = self->pending.count;
             wefti_mailbox_take(self);
@@ -82,7 +86,9 @@ static int receive(struct wefti_process *self, weft_message *message, weft_filte
             wefti_message_show(found, message);
             return 0;
         }
+        store_relaxed(&self->receiving, true); /* a hint, as the next */
         int error = wefti_fiber_wait(wefti_fiber_self(), something_came, self, until, "a message");
+        store_relaxed(&self->receiving, false);
         if (error)
             return error;
     }
@@ -108,6 +114,7 @@ static bool is_answer(const weft_message *message, void *arg) {
 static void forget_end(struct wefti_process *self) {
     struct look urgent = {&self->urgent, NULL};
     for (;;) {
+        self->handed = false; /* the next receive looks at all */
         wefti_mailbox_take(self);
         struct wefti_message *found = pick(self, &urgent, is_answer, self);
         if (found) {
@@ -132,7 +139,7 @@ int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, we
         return -ENOMEM;
     error = wefti_monitor_add(table, to, wefti_process_pid(self), number, &record);
     if (!error) {
-        error = wefti_mailbox_send(table, to, message, until);
+        error = wefti_message_send(table, wefti_worker_here(), to, message, until);
         bool sent = !error;
         self->asking = number;
         if (sent)
@@ -161,7 +168,7 @@ int weft_reply(const weft_message *to, const void *data, size_t size) {
     if (!message)
         return -ENOMEM;
     message->is_reply = true;
-    error = wefti_mailbox_send(table, to->from, message, WEFT_NEVER);
+    error = wefti_message_send(table, wefti_worker_here(), to->from, message, WEFT_NEVER);
     if (error)
         wefti_message_free(table, message);
     return error;
