@@ -68,7 +68,7 @@ static void claimer(void *arg) {
     enqueue();
 }
 
-MC_TEST(word_claim_against_wake, .proves = "B50 B52", .bound = 2) {
+MC_TEST(word_claim_against_wake, .proves = "B50 B52", .bound = 1, .seconds = 3) {
     wefti_word_spawn(&word, false);
     enqueue();
     int a = mc_spawn(waker, (void *)0), b = mc_spawn(claimer, NULL);
