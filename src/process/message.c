@@ -9,18 +9,25 @@ struct large {
     uint64_t align;
 };
 
-static void free_large(void *data) {
+void *wefti_large_new(size_t size) {
+    struct large *large = wefti_alloc(sizeof *large + size);
+    if (!large)
+        return NULL;
+    large->size = sizeof *large + size;
+    return large + 1;
+}
+
+void wefti_large_free(void *data) {
     struct large *large = (struct large *)data - 1;
     wefti_free(large, large->size);
 }
 
 bool wefti_message_fill_large(struct wefti_message *message, const void *data, size_t size) {
-    struct large *large = wefti_alloc(sizeof *large + size);
+    void *large = wefti_large_new(size);
     if (!large)
         return false;
-    large->size = sizeof *large + size;
-    message->outside.data = memcpy(large + 1, data, size);
-    message->outside.release = free_large;
+    message->outside.data = memcpy(large, data, size);
+    message->outside.release = wefti_large_free;
     return true;
 }
 

@@ -60,6 +60,9 @@ struct wefti_message {
 };
 _Static_assert(sizeof(struct wefti_message) <= WEFTI_NODE_SIZE, "a message is one node");
 
+/* The type of a record in a process's list that is neither a link nor a monitor: a helper (helper.h), whose task is `to`. */
+#define WEFTI_RECORD_HELPER 64
+
 static inline struct wefti_message *wefti_message_of(struct wefti_link *link) {
     return (struct wefti_message *)(void *)link; /* its first field */
 }
@@ -273,6 +276,9 @@ static inline struct wefti_process *wefti_process_of(struct weft_task *task) {
 void wefti_links_end(struct wefti_processes *table, struct wefti_message *links, int reason);
 /* The same for one that never began: it is only forgotten. */
 void wefti_links_forget(struct wefti_processes *table, struct wefti_message *links);
+/* Into and out of its list, under its lock. */
+void wefti_record_put(struct wefti_process *process, struct wefti_message *record);
+void wefti_record_take(struct wefti_process *process, struct wefti_message *record);
 /* A number for a monitor of the process with that pid. */
 uint64_t wefti_monitor_number(struct wefti_process *self, weft_pid pid);
 /* A record in the list of `pid`, which tells `to` of its end.  *record may be NULL. */
@@ -290,6 +296,9 @@ void wefti_names_fini(struct wefti_names *names);
 void wefti_handlers_fini(struct wefti_handlers *handlers);
 
 /* -- message.c: the inner parts ------------------------------------------------------------------------------ */
+/* Memory that a message may carry, and the release function for it. */
+void *wefti_large_new(size_t size);
+void wefti_large_free(void *data);
 bool wefti_message_fill_large(struct wefti_message *message, const void *data, size_t size);
 
 /* w: read anew if the caller may have waited, and be on another worker. */

@@ -1,6 +1,6 @@
 /* step.c - a process that is a class: called with what has come, until it has nothing to do. */
 #include "process/command.h"
-#include "process/process.h"
+#include "process/helper.h"
 
 #define EVENTS 64u /* a step, at most */
 #define TURNS 8u   /* steps, before others have their turn */
@@ -22,6 +22,8 @@ static __attribute__((noinline)) struct wefti_chain gather(struct wefti_process 
             break;
         struct wefti_message *message = wefti_message_of(item);
         process->in_flight -= message->type == WEFT_MESSAGE_YIELD && process->in_flight;
+        if (!message->is_inline && message->outside.release == wefti_socket_unseen)
+            message->outside.release = wefti_large_free; /* the connection is the process's now */
         messages += message->type == WEFT_MESSAGE;
         bytes += message->type == WEFT_MESSAGE ? message->size : 0;
         wefti_chain_append(&taken, item);
