@@ -100,8 +100,8 @@ static int check(const weft_process_spec *spec) {
     const weft_process_class *class_ = spec->class_;
     if (!spec->fn == !class_ || (unsigned)spec->policy > WEFT_MAILBOX_DROP_OLDEST)
         return -EINVAL;
-    if (class_ && (class_->size < sizeof *class_ || !class_->step || class_->state_size > WEFT_PROCESS_STATE_MAX ||
-                   !has_method(class_, spec->method)))
+    if (class_ && (spec->fund || spec->budget || spec->cap || class_->size < sizeof *class_ || !class_->step ||
+                   class_->state_size > WEFT_PROCESS_STATE_MAX || !has_method(class_, spec->method)))
         return -EINVAL;
     return 0;
 }
@@ -124,6 +124,9 @@ static int make_fiber(struct weft_runtime *rt, struct wefti_process *process, co
     fiber.arg = spec->arg;
     fiber.name = spec->name ? spec->name : "process";
     fiber.stack_size = spec->stack_size;
+    fiber.fund = spec->fund;
+    fiber.budget = spec->budget;
+    fiber.cap = spec->cap;
     return wefti_fiber_make(rt, &fiber, &process->owner, room);
 }
 
@@ -173,8 +176,8 @@ static int appear(struct wefti_process *process, const weft_process_spec *spec, 
     process->trap_exit = spec->trap_exit;
     process->reason = 0;
     process->alive = true;
-    bool late = process->told =
-        load_relaxed(&table->rt->phase) != WEFTI_OPEN; /* the locks order it: table.c, closing */
+    bool late = process->told = load_relaxed(&table->rt->phase) != WEFTI_OPEN ||
+                                load_relaxed(&table->closing); /* the locks order it: table.c, closing */
     store_relaxed(&process->wake_blocked, spec->wake_blocked_on_message);      /* O2 publishes it, and the task */
     store_relaxed(&process->receiving, !process->is_fiber);
     store_relaxed(&process->task, task);
@@ -223,9 +226,13 @@ static int spawn(struct weft_runtime *rt, const weft_process_spec *given, struct
     if (error || (error = check(&spec)))
         return error;
     struct wefti_processes *table = wefti_processes_of(rt, true);
-    struct wefti_process *process = table ? wefti_process_take(table) : NULL;
-    if (!process)
+    if (!table)
         return -ENOMEM;
+    if (load_relaxed(&table->closing) && !(w && w->rt == rt)) /* a flag, as the runtime's phase */
+        return -ESHUTDOWN;
+    struct wefti_process *process;
+    if ((error = wefti_process_take(table, &process)))
+        return error;
     settle_in(process, &spec);
     weft_pid self = wefti_process_pid(process), before = pid ? *pid : WEFT_PID_NONE;
     uint64_t number = monitor ? wefti_monitor_number(linked, self) : 0;

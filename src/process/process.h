@@ -154,6 +154,9 @@ struct wefti_processes {
     struct wefti_chain free; /* slots that no worker keeps (worker->slots) */
     uint32_t made; /* slots that have ever been used, or a worker keeps for it */
     _Atomic uint64_t alive; /* those that were begun outside less those that ended there; the others: worker->alive */
+    _Atomic uint32_t counted; /* slots in use, if the runtime has a limit */
+    _Atomic bool
+        closing; /* weft_process_stop_all: who appears is told at once; ordered as the runtime's phase, table.c */
     struct wefti_nodes nodes;
     struct wefti_lock names_lock;
     struct wefti_names *names;
@@ -164,8 +167,8 @@ struct wefti_processes {
 /* -- table.c ----------------------------------------------------------------------------------------------- */
 /* The runtime's table, made if need be; rt NULL: the caller's.  NULL: no runtime, or no memory. */
 struct wefti_processes *wefti_processes_of(struct weft_runtime *rt, bool make);
-/* A free slot, or NULL. */
-struct wefti_process *wefti_process_take(struct wefti_processes *table);
+/* A free slot.  0; -EDQUOT (there are as many as there may be); -ENOMEM. */
+int wefti_process_take(struct wefti_processes *table, struct wefti_process **out);
 void wefti_process_give(struct wefti_process *process);
 /* One more that is alive, or (-1) one less. */
 void wefti_process_count(struct wefti_processes *table, int change);
@@ -188,6 +191,8 @@ static inline struct wefti_process *wefti_process_find(struct wefti_processes *t
         table && pid >> WEFTI_PID_KIND_SHIFT == WEFTI_PID_KIND ? wefti_process_at(table, wefti_pid_index(pid)) : NULL;
     return process && load_relaxed(&process->generation) == wefti_pid_generation(pid) ? process : NULL; /* a hint */
 }
+/* A walk: the process in that slot, or WEFT_PID_NONE.  False: there are no more slots. */
+bool wefti_process_visit(struct wefti_processes *table, uint32_t index, weft_pid *pid);
 /* Take the lock of the process that a pid names; NULL: there is none. */
 struct wefti_process *wefti_process_lock(struct wefti_processes *table, weft_pid pid);
 
@@ -239,6 +244,12 @@ void wefti_mailbox_turn_away(struct wefti_process *process);
 int wefti_mailbox_tell(struct wefti_processes *table, weft_pid to, uint8_t type, uint64_t tag, weft_pid from, int error,
                        const void *data, size_t size);
 
+/* -- receive.c --------------------------------------------------------------------------------------------- */
+/* weft_receive of the process itself. */
+int wefti_receive(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg, int64_t until);
+/* Until something has come, also when it is cancelled. */
+void wefti_receive_firmly(struct wefti_process *self, const char *what);
+
 /* -- send.c ------------------------------------------------------------------------------------------------ */
 /* As wefti_mailbox_send, and if the process waits for it, straight into its hands.  w: the caller's worker, or NULL. */
 int wefti_message_send(struct wefti_processes *table, struct wefti_worker *w, weft_pid to,
@@ -281,6 +292,10 @@ void wefti_record_put(struct wefti_process *process, struct wefti_message *recor
 void wefti_record_take(struct wefti_process *process, struct wefti_message *record);
 /* A number for a monitor of the process with that pid. */
 uint64_t wefti_monitor_number(struct wefti_process *self, weft_pid pid);
+/* The how manieth of its process it is. */
+static inline uint64_t wefti_monitor_count(uint64_t monitor) {
+    return (monitor & ~WEFT_TAG_RESERVED) >> WEFTI_PROCESS_INDEX_BITS;
+}
 /* A record in the list of `pid`, which tells `to` of its end.  *record may be NULL. */
 int wefti_monitor_add(struct wefti_processes *table, weft_pid pid, weft_pid to, uint64_t monitor,
                       struct wefti_message **record);

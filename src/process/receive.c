@@ -62,7 +62,7 @@ static struct wefti_message *pick(struct wefti_process *self, struct look *look,
     return NULL;
 }
 
-static int receive(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg, int64_t until) {
+int wefti_receive(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg, int64_t until) {
     if (self->current) {
         struct wefti_message *old = self->current;
         self->current = NULL; /* first: its release function may be the user's */
@@ -94,12 +94,16 @@ static int receive(struct wefti_process *self, weft_message *message, weft_filte
     }
 }
 
+void wefti_receive_firmly(struct wefti_process *self, const char *what) {
+    wefti_fiber_wait_always(wefti_fiber_self(), something_came, self, what);
+}
+
 int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_deadline until) {
     struct wefti_process *self = wefti_process_self();
     if (!self || !self->is_fiber || !message)
         return -EINVAL;
     int error = wefti_charge_channel_call();
-    return error ? error : receive(self, message, filter, arg, until);
+    return error ? error : wefti_receive(self, message, filter, arg, until);
 }
 
 /* -- Asking -------------------------------------------------------------------------------------------------- */
@@ -143,10 +147,10 @@ int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, we
         bool sent = !error;
         self->asking = number;
         if (sent)
-            error = receive(self, reply, is_answer, self, until);
+            error = wefti_receive(self, reply, is_answer, self, until);
         bool ended = sent && !error && reply->type == WEFT_MESSAGE_DOWN; /* then the record is the reply */
         if (ended) /* what it sent before its end is there, and was overtaken */
-            error = receive(self, reply, is_answer, self, WEFT_NOW) ? -ESRCH : 0;
+            error = wefti_receive(self, reply, is_answer, self, WEFT_NOW) ? -ESRCH : 0;
         else if (!wefti_monitor_remove(table, to, record))
             forget_end(self);
         self->asking = 0;

@@ -19,21 +19,33 @@ static int end(struct wefti_annex *annex) {
     return 0;
 }
 
-/* W35: everyone is asked to end, once.  Who appears while we walk finds the runtime's new phase: the locks order the two. */
+/* W35: everyone is asked to end, once.  Who appears while we walk finds the runtime's new phase, or `closing`: the locks order the two. */
 static void closing(struct wefti_annex *annex) {
     struct wefti_processes *table = table_of(annex);
-    wefti_lock_take(&table->lock);
-    uint32_t made = table->made;
-    wefti_lock_give(&table->lock);
-    for (uint32_t i = 0; i < made; i++) {
-        struct wefti_process *process = wefti_process_at(table, i);
-        wefti_lock_take(&process->lock);
-        weft_pid pid = process->alive && !process->told ? wefti_process_pid(process) : WEFT_PID_NONE;
+    weft_pid pid;
+    for (uint32_t i = 0; wefti_process_visit(table, i, &pid); i++) {
+        struct wefti_process *process = wefti_process_lock(table, pid);
+        if (!process)
+            continue;
+        bool tell = !process->told;
         process->told = true;
         wefti_lock_give(&process->lock);
-        if (pid)
+        if (tell)
             wefti_mailbox_tell(table, pid, WEFT_MESSAGE_CANCEL, 0, WEFT_PID_NONE, -ESHUTDOWN, NULL, 0);
     }
+}
+
+bool wefti_process_visit(struct wefti_processes *table, uint32_t index, weft_pid *pid) {
+    wefti_lock_take(&table->lock);
+    bool made = index < table->made;
+    wefti_lock_give(&table->lock);
+    if (!made)
+        return false;
+    struct wefti_process *process = wefti_process_at(table, index);
+    wefti_lock_take(&process->lock);
+    *pid = process->alive ? wefti_process_pid(process) : WEFT_PID_NONE;
+    wefti_lock_give(&process->lock);
+    return true;
 }
 
 static struct wefti_processes *make_table(struct weft_runtime *rt) {
@@ -97,17 +109,36 @@ static void fetch_slots(struct wefti_processes *table, struct wefti_chain *into,
     wefti_lock_give(&table->lock);
 }
 
-struct wefti_process *wefti_process_take(struct wefti_processes *table) {
+/* One more, if that may be. */
+static bool admit(struct wefti_processes *table) {
+    uint32_t most = table->rt->max_processes;
+    if (WEFTI_LIKELY(!most) || add_relaxed(&table->counted, 1) < most) /* a count */
+        return true;
+    sub_relaxed(&table->counted, 1);
+    return false;
+}
+
+int wefti_process_take(struct wefti_processes *table, struct wefti_process **out) {
+    if (!admit(table))
+        return -EDQUOT;
     struct wefti_chain one = {NULL, NULL, 0}, *cache = cache_of(table, wefti_worker_here());
     struct wefti_chain *from = cache ? cache : &one;
     if (WEFTI_UNLIKELY(!from->count))
         fetch_slots(table, from, cache ? WEFTI_PROCESS_CACHE : 1);
     struct wefti_link *slot = wefti_chain_take(from);
-    return slot ? process_of(slot) : NULL;
+    if (!slot) {
+        if (table->rt->max_processes)
+            sub_relaxed(&table->counted, 1); /* a count, as in admit */
+        return -ENOMEM;
+    }
+    *out = process_of(slot);
+    return 0;
 }
 
 void wefti_process_give(struct wefti_process *process) {
     struct wefti_processes *table = process->table;
+    if (table->rt->max_processes)
+        sub_relaxed(&table->counted, 1); /* a count */
     if (load_own(&process->generation) == 0)
         return; /* all its pids are used up */
     struct wefti_chain *cache = cache_of(table, wefti_worker_here());

@@ -218,6 +218,7 @@ struct weft_runtime {
     bool heavy_fence; /* the system has it */
     bool lifo_stealing; /* ... and there is somebody to steal from */
     uint32_t global_capacity;
+    uint32_t max_processes; /* 0: as many as the table has */
     int64_t park_timeout; /* INT64_MAX: none */
     uint64_t seed;
     weft_wake_fn wake;
