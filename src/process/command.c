@@ -32,7 +32,7 @@ int weft_yield_command(weft_step *step, unsigned command, uint64_t tag, const vo
 }
 
 static const struct handler *find(struct wefti_processes *table, unsigned command) {
-    struct wefti_handlers *handlers = load_acquire(&table->handlers); /* pairs with register */
+    struct wefti_handlers *handlers = load_relaxed(&table->handlers); /* frozen: the table's lock came between */
     if (!handlers)
         return NULL;
     if (command < DIRECT)
@@ -93,7 +93,7 @@ int weft_command_register(weft_runtime *rt, unsigned command, weft_command_fn fn
         }
     }
     if (handlers)
-        store_release(&table->handlers, handlers); /* pairs with find */
+        store_relaxed(&table->handlers, handlers); /* the first process takes the lock after us */
     wefti_lock_give(&table->lock);
     return error;
 }
