@@ -157,14 +157,20 @@ typedef struct weft_process_spec {
     bool trap_exit; /* exits of linked processes come as messages */
     bool wake_blocked_on_message; /* a class that waits for a command is also called when a message comes */
     size_t stack_size;
+    /* Of a fiber, as weft_fiber_spec: what its budget comes out of (NULL: its spawner's, which has that of the nursery it is in), how much, and the
+     * right to spawn.  A class is not metered: its spawner pays for the spawn, and the others are -EINVAL. */
+    weft_fund *fund;
+    const weft_budget *budget;
+    const weft_cap *cap;
 } weft_process_spec;
 
 #define WEFT_PROCESS_SPEC_INIT                                                                                         \
-    {sizeof(weft_process_spec), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_MAILBOX_REFUSE, false, false, 0}
+    {sizeof(weft_process_spec), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_MAILBOX_REFUSE, false, false, 0, 0, 0, 0}
 
 /* Start a process.  `handle` may be NULL; with it the process can be joined as a task.
  * Returns 0; -EINVAL (no or two functions, a method that the class does not have); what init returned; -EEXIST (the name is
- * taken); -ENOMEM, -EAGAIN, -ESHUTDOWN, -E2BIG, -EPERM, -ECANCELED as weft_spawn and weft_fiber_spawn. */
+ * taken); -EDQUOT (weft_config.max_processes are there; also as weft_fiber_spawn); -ENOMEM, -EAGAIN, -ESHUTDOWN, -E2BIG, -EPERM, -ECANCELED as
+ * weft_spawn and weft_fiber_spawn. */
 WEFT_API WEFT_MUST_USE int weft_process_spawn(weft_runtime *rt, const weft_process_spec *spec, weft_pid *pid,
                                               weft_task **handle);
 WEFT_API WEFT_MUST_USE int weft_process_go(weft_runtime *rt, weft_fiber_fn fn, void *arg, weft_pid *pid);
@@ -198,6 +204,20 @@ WEFT_API int weft_trap_exit(bool trap);
 WEFT_API int weft_monitor(weft_pid pid, uint64_t *monitor);
 /* Returns 0: the message will not come; -ESRCH: it has come, or is on its way; -EINVAL. */
 WEFT_API int weft_demonitor(uint64_t monitor);
+
+/* One that did not stop by itself. */
+typedef struct weft_process_left {
+    weft_pid pid;
+    char name[48];
+} weft_process_left;
+
+/* Stop all processes, before the runtime is stopped: each is asked to end (WEFT_MESSAGE_CANCEL, error -ESHUTDOWN), also those that are
+ * started from now on by others; from outside nothing can be started any more (-ESHUTDOWN).  Who has not ended by `until` (WEFT_NOW: in
+ * 10 s) is ended by force, and is reported: the first `room` of them in `left`.
+ * Call from: a plain thread.  Waits until all have ended: one that cannot be stopped is named by weft_dump.
+ * Returns how many had to be ended by force; -EINVAL; -EDEADLK (on a worker); -EBUSY (it has been called before); -ENOMEM, -EAGAIN, -EDQUOT,
+ * -ESHUTDOWN; -ECANCELED (the runtime was stopped meanwhile). */
+WEFT_API int weft_process_stop_all(weft_runtime *rt, weft_deadline until, weft_process_left *left, size_t room);
 
 /* -- Names and groups --------------------------------------------------------------------------------- */
 

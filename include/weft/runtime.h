@@ -58,11 +58,12 @@ typedef struct weft_config {
     weft_caps
         *caps; /* filled in by weft_runtime_create, weft_run and weft_fiber_run: the first capabilities; may be NULL */
     weft_poller poller; /* how the workers wait for descriptors */
+    uint32_t max_processes; /* alive at a time, then -EDQUOT, see <weft/process.h>; 0 = 4,194,304 */
 } weft_config;
 
 #define WEFT_CONFIG_INIT                                                                                               \
     {sizeof(weft_config), WEFT_SCHED_DEFAULT, 0, 0, 0, 0, false, false, 0, 0, 0, 0, WEFT_PROFILE_NONE, 0,              \
-     WEFT_POLLER_AUTO}
+     WEFT_POLLER_AUTO, 0}
 
 /* Start a runtime.  `config` may be NULL.  If the system refuses some of the threads, the runtime
  * starts with fewer workers, at least one (weft_runtime_workers tells).

@@ -17,6 +17,7 @@
 
 #include <weft/base.h>
 #include <weft/fiber.h>
+#include <weft/process.h>
 
 WEFT_EXTERN_C_BEGIN
 
@@ -76,6 +77,40 @@ typedef struct weft_supervisor_config {
  * cancelled: so were the children); -EINVAL (no children, one without a function, not in a fiber, nonsense in the config); -E2BIG; -ENOMEM, -ESHUTDOWN (the
  * first start failed: none runs). */
 WEFT_API int weft_supervise(const weft_supervisor_config *config, const weft_child *children, size_t count);
+
+/* -- Processes ---------------------------------------------------------------------------------------- */
+
+/* A process (see <weft/process.h>) that a supervisor keeps alive.
+ *
+ *     static const char *const on_database[] = {"database", NULL};
+ *     weft_process_child children[] = {WEFT_PROCESS_CHILD("server", serve, NULL), WEFT_PROCESS_CHILD("database", keep, NULL)};
+ *     children[0].needs = on_database;
+ *     return weft_process_supervise(NULL, children, 2);            // in a process
+ *
+ * They are started in order, those that need others after them; stopped the other way round.  To stop one it is asked to end
+ * (WEFT_MESSAGE_CANCEL), and ended by force when the config's `grace` is over. */
+typedef struct weft_process_child {
+    const char *name; /* in `needs` of others, and for dumps if the spec has none; NULL: nobody needs it */
+    weft_process_spec spec; /* how it is started, each time */
+    weft_restart restart;
+    const char *const *needs; /* names, ended by NULL; NULL: none */
+} weft_process_child;
+
+/* As an initialiser: a permanent child that is a fiber. */
+#define WEFT_PROCESS_CHILD(name, fn, arg)                                                                              \
+    {name,                                                                                                             \
+     {sizeof(weft_process_spec), fn, arg, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_MAILBOX_REFUSE, false, false, 0, 0, 0, 0},      \
+     WEFT_RESTART_PERMANENT,                                                                                           \
+     0}
+
+/* The calling process becomes a supervisor of processes, until none is left that runs or will run again, or it is asked to end
+ * (WEFT_MESSAGE_CANCEL), or ended: then its children are stopped first.  Other messages stay in its mailbox.  A child of
+ * this supervisor may be a supervisor: so there are trees.  WEFT_STRATEGY_REST_FOR_ONE: those that were started after it.
+ * Call from: a process that is a fiber.  May suspend.
+ * Returns as weft_supervise; -ECANCELED also when it was asked to end; -EINVAL also for a name in `needs` that no child has; -ELOOP
+ * also when children need each other. */
+WEFT_API int weft_process_supervise(const weft_supervisor_config *config, const weft_process_child *children,
+                                    size_t count);
 
 WEFT_EXTERN_C_END
 #endif

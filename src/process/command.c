@@ -1,11 +1,11 @@
 /* command.c - commands: the registry of their handlers, dispatching, completing. */
 #include "process/command.h"
 
-#include <weft/command.h>
-
 #include <string.h>
 
-#define DIRECT 256u /* handlers found by number */
+#include "process/helper.h"
+
+#define DIRECT 256u /* handlers found by number; WEFTI_COMMAND_FIRST to _END are the library's own */
 
 struct handler {
     weft_command_fn fn;
@@ -32,7 +32,7 @@ int weft_yield_command(weft_step *step, unsigned command, uint64_t tag, const vo
 }
 
 static const struct handler *find(struct wefti_processes *table, unsigned command) {
-    struct wefti_handlers *handlers = load_acquire(&table->handlers); /* pairs with register */
+    struct wefti_handlers *handlers = load_relaxed(&table->handlers); /* frozen: the table's lock came between */
     if (!handlers)
         return NULL;
     if (command < DIRECT)
@@ -49,12 +49,11 @@ void wefti_commands_dispatch(struct wefti_commands *commands, weft_pid pid) {
         struct wefti_message *message = wefti_message_of(item);
         weft_message shown;
         wefti_message_show(message, &shown);
-        const struct handler *handler = find(table, (unsigned)message->error);
-        int error = -ENOSYS; /* W39 */
-        if (handler) {
-            weft_command command = {table->rt, pid, (unsigned)message->error, shown.tag, shown.data, shown.size};
-            error = handler->fn(&command, handler->arg);
-        }
+        unsigned number = (unsigned)message->error;
+        const struct handler *handler = find(table, number);
+        weft_command_fn fn = handler ? handler->fn : wefti_builtin(number);
+        weft_command command = {table->rt, pid, number, shown.tag, shown.data, shown.size};
+        int error = fn ? fn(&command, handler ? handler->arg : NULL) : -ENOSYS; /* W39 */
         if (error < 0)
             wefti_mailbox_tell(table, pid, WEFT_MESSAGE_YIELD, shown.tag, WEFT_PID_NONE, error, NULL, 0);
         wefti_message_free(table, message);
@@ -69,6 +68,8 @@ int weft_command_complete(weft_runtime *rt, weft_pid pid, uint64_t tag, int erro
 int weft_command_register(weft_runtime *rt, unsigned command, weft_command_fn fn, void *arg) {
     if (!fn || (!rt && !wefti_worker_self()))
         return -EINVAL;
+    if (command >= WEFTI_COMMAND_FIRST && command < WEFTI_COMMAND_END)
+        return -EEXIST;
     struct wefti_processes *table = wefti_processes_of(rt, true);
     if (!table)
         return -ENOMEM;
@@ -92,7 +93,7 @@ int weft_command_register(weft_runtime *rt, unsigned command, weft_command_fn fn
         }
     }
     if (handlers)
-        store_release(&table->handlers, handlers); /* pairs with find */
+        store_relaxed(&table->handlers, handlers); /* the first process takes the lock after us */
     wefti_lock_give(&table->lock);
     return error;
 }

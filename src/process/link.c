@@ -9,7 +9,7 @@
  * Claim.  An end is told to a linked process once, or not at all if that has unlinked before; never after it has unlinked.
  * Why.    L2 before E1: E2 finds L1.  L2 after E1: it fails, and nothing is told but by the caller.  After U1, E2 finds nothing.
  */
-#include "process/process.h"
+#include "process/helper.h"
 
 static struct wefti_message *next_of(struct wefti_message *record) { return wefti_message_of(record->link.next); }
 
@@ -26,7 +26,7 @@ static struct wefti_message *new_record(struct wefti_processes *table, weft_pid 
 
 /* -- Under the process's lock -------------------------------------------------------------------------------- */
 
-static void put(struct wefti_process *process, struct wefti_message *record) {
+void wefti_record_put(struct wefti_process *process, struct wefti_message *record) {
     record->record.prev = NULL;
     record->link.next = process->links ? &process->links->link : NULL;
     if (process->links)
@@ -34,7 +34,7 @@ static void put(struct wefti_process *process, struct wefti_message *record) {
     process->links = record;
 }
 
-static void take(struct wefti_process *process, struct wefti_message *record) {
+void wefti_record_take(struct wefti_process *process, struct wefti_message *record) {
     struct wefti_message *next = next_of(record), *prev = record->record.prev;
     if (next)
         next->record.prev = prev;
@@ -61,7 +61,7 @@ static struct wefti_message *take_out(struct wefti_processes *table, weft_pid pi
         return NULL;
     struct wefti_message *record = find(process, to, monitor);
     if (record)
-        take(process, record);
+        wefti_record_take(process, record);
     *trap = process->trap_exit;
     wefti_lock_give(&process->lock);
     return record;
@@ -83,7 +83,7 @@ int wefti_monitor_add(struct wefti_processes *table, weft_pid pid, weft_pid to, 
     struct wefti_process *process = wefti_process_lock(table, pid);
     bool put_in = process && (monitor || !find(process, to, 0)); /* linked twice is linked */
     if (put_in)
-        put(process, record);
+        wefti_record_put(process, record);
     if (process)
         wefti_lock_give(&process->lock);
     if (!put_in)
@@ -97,7 +97,7 @@ bool wefti_monitor_remove(struct wefti_processes *table, weft_pid pid, struct we
     struct wefti_process *process = wefti_process_lock(table, pid);
     if (!process)
         return false;
-    take(process, record);
+    wefti_record_take(process, record);
     wefti_lock_give(&process->lock);
     wefti_message_free(table, record);
     return true;
@@ -133,7 +133,10 @@ static void tell_linked(struct wefti_processes *table, struct wefti_message *rec
 void wefti_links_end(struct wefti_processes *table, struct wefti_message *links, int reason) {
     for (struct wefti_message *next; links; links = next) {
         next = next_of(links);
-        if (links->tag)
+        if (links->type == WEFTI_RECORD_HELPER) {
+            wefti_helper_cancel(links); /* helper.h, E2 */
+            wefti_message_free(table, links);
+        } else if (links->tag)
             tell(table, links, reason);
         else
             tell_linked(table, links, reason);
@@ -226,7 +229,7 @@ int weft_demonitor(uint64_t monitor) {
     wefti_lock_take(&process->lock);
     struct wefti_message *record = find(process, me, monitor);
     if (record)
-        take(process, record);
+        wefti_record_take(process, record);
     wefti_lock_give(&process->lock);
     if (record)
         wefti_message_free(self->table, record);

@@ -156,9 +156,7 @@ static int send_bounded(struct wefti_processes *table, weft_pid to, struct wefti
     return error;
 }
 
-void wefti_mailbox_used(struct wefti_process *process, uint32_t count, uint64_t bytes) {
-    if (!process->bounded || !count)
-        return;
+void wefti_mailbox_make_room(struct wefti_process *process, uint32_t count, uint64_t bytes) {
     process->pending_bytes -= bytes;
     if (process->policy == WEFT_MAILBOX_DROP_OLDEST)
         return;
@@ -254,65 +252,8 @@ int wefti_mailbox_tell(struct wefti_processes *table, weft_pid to, uint8_t type,
     return -ESRCH;
 }
 
-/* -- Sending ------------------------------------------------------------------------------------------------- */
-
-int wefti_mailbox_send(struct wefti_processes *table, weft_pid to, struct wefti_message *message, int64_t until) {
-    struct wefti_process *process = wefti_process_find(table, to);
-    if (!process)
-        return -ESRCH;
+int wefti_mailbox_send(struct wefti_process *process, weft_pid to, struct wefti_message *message, int64_t until) {
     if (WEFTI_LIKELY(push(process, &process->messages, wefti_pid_generation(to), message)))
         return 0;
-    return send_bounded(table, to, message, until);
-}
-
-/* The table to send into, or NULL and why not. */
-static struct wefti_processes *table_of(struct weft_runtime *rt, size_t size, int *error) {
-    struct wefti_processes *table = wefti_processes_of(rt, false);
-    *error = size > UINT32_MAX           ? -EMSGSIZE
-             : table                     ? wefti_charge_channel_call()
-             : rt || wefti_worker_self() ? -ESRCH
-                                         : -EINVAL;
-    return *error ? NULL : table;
-}
-
-static int send_copy(struct weft_runtime *rt, weft_pid to, uint64_t tag, const void *data, size_t size, int64_t until) {
-    int error;
-    struct wefti_processes *table = table_of(rt, size, &error);
-    if (!table)
-        return error;
-    struct wefti_message *message = wefti_message_new(table, WEFT_MESSAGE, tag, data, size);
-    if (!message)
-        return -ENOMEM;
-    error = wefti_mailbox_send(table, to, message, until);
-    if (error)
-        wefti_message_free(table, message);
-    return error;
-}
-
-int weft_send(weft_runtime *rt, weft_pid to, uint64_t tag, const void *data, size_t size) {
-    return send_copy(rt, to, tag, data, size, WEFT_NEVER);
-}
-
-int weft_try_send(weft_runtime *rt, weft_pid to, uint64_t tag, const void *data, size_t size) {
-    return send_copy(rt, to, tag, data, size, WEFT_NOW);
-}
-
-int weft_send_ref(weft_runtime *rt, weft_pid to, uint64_t tag, void *data, size_t size, void (*release)(void *data)) {
-    int error;
-    struct wefti_processes *table = table_of(rt, size, &error);
-    if (!table)
-        return error;
-    struct wefti_message *message = wefti_message_new(table, WEFT_MESSAGE, tag, NULL, 0);
-    if (!message)
-        return -ENOMEM;
-    message->is_inline = false;
-    message->size = (uint32_t)size;
-    message->outside.data = data;
-    message->outside.release = release;
-    error = wefti_mailbox_send(table, to, message, WEFT_NEVER);
-    if (error) {
-        message->is_inline = true; /* on failure it stays the caller's */
-        wefti_message_free(table, message);
-    }
-    return error;
+    return send_bounded(process->table, to, message, until);
 }

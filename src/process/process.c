@@ -5,18 +5,6 @@
 
 /* -- Who am I ---------------------------------------------------------------------------------------------- */
 
-static void fiber_ended(struct wefti_fiber *fiber);
-
-struct wefti_process *wefti_process_of(struct weft_task *task) {
-    if (wefti_task_is_fiber(task)) {
-        struct wefti_owner *owner = wefti_fiber_of(task)->owner;
-        return owner && owner->ended == fiber_ended
-                   ? (struct wefti_process *)(void *)((char *)owner - offsetof(struct wefti_process, owner))
-                   : NULL;
-    }
-    return task->poll == wefti_process_poll ? ((struct wefti_process_header *)wefti_task_state(task))->process : NULL;
-}
-
 struct wefti_process *wefti_process_self(void) {
     struct wefti_worker *w = wefti_worker_here();
     return w && w->current ? wefti_process_of(w->current) : NULL;
@@ -34,11 +22,6 @@ bool weft_process_is_alive(weft_runtime *rt, weft_pid pid) {
     return process != NULL;
 }
 
-uint64_t weft_process_count(weft_runtime *rt) {
-    struct wefti_processes *table = wefti_processes_of(rt, false);
-    return table ? load_relaxed(&table->alive) : 0; /* a figure */
-}
-
 /* -- Ending ------------------------------------------------------------------------------------------------ */
 
 /* Whoever looks for the pid from now on finds nothing.  Returns its links; *reason: how it ended. */
@@ -52,11 +35,13 @@ static struct wefti_message *leave(struct wefti_process *process, int *reason) {
     *reason = process->reason ? process->reason : *reason;
     store_relaxed(&process->task, NULL); /* a late sender wakes nobody, or whoever is there next */
     wefti_mailbox_close(process, &unread);
+    bool waited_for = process->senders.first != NULL; /* nobody comes after this: it is not alive */
     wefti_lock_give(&process->lock);
-    wefti_mailbox_turn_away(process);
+    if (waited_for)
+        wefti_mailbox_turn_away(process);
     wefti_messages_free(process->table, &unread);
     wefti_names_end(process, pid);
-    sub_relaxed(&process->table->alive, 1); /* a figure */
+    wefti_process_count(process->table, -1);
     return links;
 }
 
@@ -67,7 +52,7 @@ static void ended(struct wefti_process *process, int status) {
     wefti_process_give(process);
 }
 
-static void fiber_ended(struct wefti_fiber *fiber) { ended(wefti_process_of(&fiber->task), fiber->task.status); }
+void wefti_process_fiber_ended(struct wefti_fiber *fiber) { ended(wefti_process_of(&fiber->task), fiber->task.status); }
 
 /* The drop function of a class's task. */
 static void class_ended(void *state) {
@@ -115,18 +100,19 @@ static int check(const weft_process_spec *spec) {
     const weft_process_class *class_ = spec->class_;
     if (!spec->fn == !class_ || (unsigned)spec->policy > WEFT_MAILBOX_DROP_OLDEST)
         return -EINVAL;
-    if (class_ && (class_->size < sizeof *class_ || !class_->step || class_->state_size > WEFT_PROCESS_STATE_MAX ||
-                   !has_method(class_, spec->method)))
+    if (class_ && (spec->fund || spec->budget || spec->cap || class_->size < sizeof *class_ || !class_->step ||
+                   class_->state_size > WEFT_PROCESS_STATE_MAX || !has_method(class_, spec->method)))
         return -EINVAL;
     return 0;
 }
 
 /* A slot that nobody knows yet becomes this process; its lanes are closed. */
 static void settle_in(struct wefti_process *process, const weft_process_spec *spec) {
-    process->owner.ended = fiber_ended;
+    process->owner.ended = wefti_process_fiber_ended;
     process->class_ = spec->class_;
     process->is_fiber = spec->fn != NULL;
     process->blocked = process->idle = false;
+    process->handed = false;
     process->in_flight = 0;
     process->asking = 0;
 }
@@ -138,6 +124,9 @@ static int make_fiber(struct weft_runtime *rt, struct wefti_process *process, co
     fiber.arg = spec->arg;
     fiber.name = spec->name ? spec->name : "process";
     fiber.stack_size = spec->stack_size;
+    fiber.fund = spec->fund;
+    fiber.budget = spec->budget;
+    fiber.cap = spec->cap;
     return wefti_fiber_make(rt, &fiber, &process->owner, room);
 }
 
@@ -187,13 +176,14 @@ static int appear(struct wefti_process *process, const weft_process_spec *spec, 
     process->trap_exit = spec->trap_exit;
     process->reason = 0;
     process->alive = true;
-    bool late = process->told =
-        load_relaxed(&table->rt->phase) != WEFTI_OPEN; /* the locks order it: table.c, closing */
+    bool late = process->told = load_relaxed(&table->rt->phase) != WEFTI_OPEN ||
+                                load_relaxed(&table->closing); /* the locks order it: table.c, closing */
     store_relaxed(&process->wake_blocked, spec->wake_blocked_on_message);      /* O2 publishes it, and the task */
+    store_relaxed(&process->receiving, !process->is_fiber);
     store_relaxed(&process->task, task);
     wefti_mailbox_open(process);
     wefti_lock_give(&process->lock);
-    add_relaxed(&table->alive, 1); /* a figure */
+    wefti_process_count(table, 1);
     int error = spec->registered ? weft_register(table->rt, spec->registered, pid) : 0;
     if (!error && linked)
         error = monitor ? wefti_monitor_add(table, pid, linked, monitor, NULL) : wefti_link_both(table, linked, pid);
@@ -222,19 +212,27 @@ static void spoil(struct wefti_process *process) {
 
 static int spawn(struct weft_runtime *rt, const weft_process_spec *given, struct wefti_process *linked,
                  uint64_t *monitor, weft_pid *pid, weft_task **handle) {
-    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_process_spec spec;
     struct wefti_room room;
     struct wefti_worker *w = wefti_worker_self();
     rt = rt ? rt : w ? w->rt : NULL;
     if (!given || !rt)
         return -EINVAL;
-    int error = wefti_known_struct(given, offsetof(weft_process_spec, arg), &spec, sizeof spec);
+    int error = 0;
+    if (WEFTI_LIKELY(given->size == sizeof spec))
+        spec = *given;
+    else
+        error = wefti_known_struct(given, offsetof(weft_process_spec, arg), &spec, sizeof spec);
     if (error || (error = check(&spec)))
         return error;
     struct wefti_processes *table = wefti_processes_of(rt, true);
-    struct wefti_process *process = table ? wefti_process_take(table) : NULL;
-    if (!process)
+    if (!table)
         return -ENOMEM;
+    if (load_relaxed(&table->closing) && !(w && w->rt == rt)) /* a flag, as the runtime's phase */
+        return -ESHUTDOWN;
+    struct wefti_process *process;
+    if ((error = wefti_process_take(table, &process)))
+        return error;
     settle_in(process, &spec);
     weft_pid self = wefti_process_pid(process), before = pid ? *pid : WEFT_PID_NONE;
     uint64_t number = monitor ? wefti_monitor_number(linked, self) : 0;

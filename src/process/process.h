@@ -25,6 +25,8 @@
 
 #include <weft/process.h>
 
+#include <string.h>
+
 #include "fiber/fiber.h"
 #include "fiber/wait.h"
 #include "queue/nodes.h"
@@ -58,6 +60,9 @@ struct wefti_message {
 };
 _Static_assert(sizeof(struct wefti_message) <= WEFTI_NODE_SIZE, "a message is one node");
 
+/* The type of a record in a process's list that is neither a link nor a monitor: a helper (helper.h), whose task is `to`. */
+#define WEFTI_RECORD_HELPER 64
+
 static inline struct wefti_message *wefti_message_of(struct wefti_link *link) {
     return (struct wefti_message *)(void *)link; /* its first field */
 }
@@ -90,6 +95,8 @@ struct wefti_process {
     _Atomic uint32_t generation; /* of the process that is there, or will be next; 0: used up */
     uint32_t index;
     _Atomic bool wake_blocked;
+    _Atomic bool
+        receiving; /* when it is idle, it waits for messages: a class, or a fiber in weft_receive.  A hint to send.c */
     _Atomic uint32_t ordered_count; /* of `ordered`: a look */
     struct wefti_processes *table;
 
@@ -105,6 +112,7 @@ struct wefti_process {
     uint32_t in_flight; /* commands */
     bool is_fiber;
     bool blocked, idle; /* a class: waits for commands; has nothing to do without messages */
+    bool handed; /* a fiber: a message has come straight into `pending` */
 
     /* Under the lock. */
     struct wefti_lock lock;
@@ -120,14 +128,19 @@ struct wefti_process {
     struct wefti_chain ordered; /* instead of `messages`, when bounded */
     uint32_t queued; /* unread messages, if bounded; those that drop the oldest count `ordered` only */
     uint64_t queued_bytes;
-    struct wefti_process *next_free;
+    struct wefti_link free; /* of a slot that nobody has */
 };
 
 #ifndef WEFTI_PROCESS_CHUNK
 #define WEFTI_PROCESS_CHUNK 1024u
 #define WEFTI_PROCESS_CHUNKS 4096u
 #endif
+#ifndef WEFTI_PROCESS_CACHE
+#define WEFTI_PROCESS_CACHE 64u /* free slots that a worker fetches and gives back at a time */
+#endif
 #define WEFTI_PROCESS_INDEX_BITS 24
+#define WEFTI_PID_KIND UINT64_C(1) /* in the highest byte */
+#define WEFTI_PID_KIND_SHIFT 56
 
 struct wefti_names;
 struct wefti_handlers;
@@ -138,9 +151,12 @@ struct wefti_processes {
     struct wefti_lock lock;
     uint16_t
         blocked; /* the sub-state of a task whose class waits for commands: messages do not wake it (W34); 0: they do */
-    struct wefti_process *free;
-    uint32_t made; /* slots that have ever been used */
-    _Atomic uint64_t alive;
+    struct wefti_chain free; /* slots that no worker keeps (worker->slots) */
+    uint32_t made; /* slots that have ever been used, or a worker keeps for it */
+    _Atomic uint64_t alive; /* those that were begun outside less those that ended there; the others: worker->alive */
+    _Atomic uint32_t counted; /* slots in use, if the runtime has a limit */
+    _Atomic bool
+        closing; /* weft_process_stop_all: who appears is told at once; ordered as the runtime's phase, table.c */
     struct wefti_nodes nodes;
     struct wefti_lock names_lock;
     struct wefti_names *names;
@@ -151,16 +167,32 @@ struct wefti_processes {
 /* -- table.c ----------------------------------------------------------------------------------------------- */
 /* The runtime's table, made if need be; rt NULL: the caller's.  NULL: no runtime, or no memory. */
 struct wefti_processes *wefti_processes_of(struct weft_runtime *rt, bool make);
-/* A free slot, or NULL. */
-struct wefti_process *wefti_process_take(struct wefti_processes *table);
+/* A free slot.  0; -EDQUOT (there are as many as there may be); -ENOMEM. */
+int wefti_process_take(struct wefti_processes *table, struct wefti_process **out);
 void wefti_process_give(struct wefti_process *process);
-weft_pid wefti_process_pid(const struct wefti_process *process);
-/* The slot that a pid names; NULL: none, or it has another owner by now.  Only a hint: the lane or the lock decides. */
-struct wefti_process *wefti_process_find(struct wefti_processes *table, weft_pid pid);
-/* A slot by its number, or NULL: it was never used. */
-struct wefti_process *wefti_process_at(struct wefti_processes *table, uint32_t index);
+/* One more that is alive, or (-1) one less. */
+void wefti_process_count(struct wefti_processes *table, int change);
 static inline uint32_t wefti_pid_generation(weft_pid pid) { return (uint32_t)(pid >> WEFTI_PROCESS_INDEX_BITS); }
 static inline uint32_t wefti_pid_index(weft_pid pid) { return pid & ((1u << WEFTI_PROCESS_INDEX_BITS) - 1); }
+static inline weft_pid wefti_process_pid(struct wefti_process *process) {
+    uint64_t generation = load_relaxed(&process->generation); /* the lock, or our own */
+    return WEFTI_PID_KIND << WEFTI_PID_KIND_SHIFT | generation << WEFTI_PROCESS_INDEX_BITS | process->index;
+}
+/* A slot by its number, or NULL: it was never used. */
+static inline struct wefti_process *wefti_process_at(struct wefti_processes *table, uint32_t index) {
+    if (index / WEFTI_PROCESS_CHUNK >= WEFTI_PROCESS_CHUNKS)
+        return NULL;
+    struct wefti_process *chunk = load_acquire(&table->chunk[index / WEFTI_PROCESS_CHUNK]); /* pairs with make_slots */
+    return chunk ? &chunk[index % WEFTI_PROCESS_CHUNK] : NULL;
+}
+/* The slot that a pid names; NULL: none, or it has another owner by now.  Only a hint: the lane or the lock decides. */
+static inline struct wefti_process *wefti_process_find(struct wefti_processes *table, weft_pid pid) {
+    struct wefti_process *process =
+        table && pid >> WEFTI_PID_KIND_SHIFT == WEFTI_PID_KIND ? wefti_process_at(table, wefti_pid_index(pid)) : NULL;
+    return process && load_relaxed(&process->generation) == wefti_pid_generation(pid) ? process : NULL; /* a hint */
+}
+/* A walk: the process in that slot, or WEFT_PID_NONE.  False: there are no more slots. */
+bool wefti_process_visit(struct wefti_processes *table, uint32_t index, weft_pid *pid);
 /* Take the lock of the process that a pid names; NULL: there is none. */
 struct wefti_process *wefti_process_lock(struct wefti_processes *table, weft_pid pid);
 
@@ -168,16 +200,27 @@ struct wefti_process *wefti_process_lock(struct wefti_processes *table, weft_pid
 /* from: the calling process.  NULL: no memory, or more than fits into a size. */
 struct wefti_message *wefti_message_new(struct wefti_processes *table, uint8_t type, uint64_t tag, const void *data,
                                         size_t size);
+/* The same, w: the caller's worker. */
+static inline struct wefti_message *wefti_message_new_on(struct wefti_processes *table, struct wefti_worker *w,
+                                                         uint8_t type, uint64_t tag, const void *data, size_t size);
 /* Calls the release function of what was sent by reference: not under a lock. */
 void wefti_message_free(struct wefti_processes *table, struct wefti_message *message);
 void wefti_messages_free(struct wefti_processes *table, struct wefti_chain *chain);
-void wefti_message_show(struct wefti_message *message, weft_message *out);
+static inline void wefti_message_show(struct wefti_message *message, weft_message *out) {
+    out->type = (weft_message_type)message->type;
+    out->error = message->error;
+    out->tag = message->tag;
+    out->from = message->from;
+    out->data = message->is_inline ? message->bytes : message->outside.data;
+    out->size = message->size;
+}
 
 /* -- mailbox.c --------------------------------------------------------------------------------------------- */
 /* S1, S2, the system's lane.  False: the process has ended; the message is still the caller's. */
 bool wefti_mailbox_push_system(struct wefti_process *process, uint32_t generation, struct wefti_message *message);
-/* A message, waiting for room at most until then if the policy is that.  0: it is the receiver's; an error: still the caller's. */
-int wefti_mailbox_send(struct wefti_processes *table, weft_pid to, struct wefti_message *message, int64_t until);
+/* A message, by the lane; waiting for room at most until then if the policy is that.  0: it is the receiver's; an error: still the
+ * caller's. */
+int wefti_mailbox_send(struct wefti_process *process, weft_pid to, struct wefti_message *message, int64_t until);
 /* O2, under the lock. */
 void wefti_mailbox_open(struct wefti_process *process);
 /* P1: all that has come, behind `urgent` and `pending`. */
@@ -187,21 +230,34 @@ static inline bool wefti_mailbox_is_empty(struct wefti_process *process) {
            !(load_relaxed(&process->system) & WEFTI_LANE_POINTER) &&
            !load_relaxed(&process->ordered_count); /* a look */
 }
-/* So many messages have been taken out of `pending`: room for others, if it is bounded. */
-void wefti_mailbox_used(struct wefti_process *process, uint32_t count, uint64_t bytes);
+/* So many messages have been taken out of `pending` of a bounded mailbox: room for others. */
+void wefti_mailbox_make_room(struct wefti_process *process, uint32_t count, uint64_t bytes);
+static inline void wefti_mailbox_used(struct wefti_process *process, uint32_t count, uint64_t bytes) {
+    if (WEFTI_UNLIKELY(process->bounded) && count)
+        wefti_mailbox_make_room(process, count, bytes);
+}
 /* X1, under the lock: nothing more comes in.  What is unread is to be thrown away after it. */
 void wefti_mailbox_close(struct wefti_process *process, struct wefti_chain *unread);
-/* After it: those who wait for room are told that the process has ended. */
+/* After it, if there are any: those who wait for room are told that the process has ended. */
 void wefti_mailbox_turn_away(struct wefti_process *process);
 /* Something that the system says: never refused but for want of memory. */
 int wefti_mailbox_tell(struct wefti_processes *table, weft_pid to, uint8_t type, uint64_t tag, weft_pid from, int error,
                        const void *data, size_t size);
 
+/* -- receive.c --------------------------------------------------------------------------------------------- */
+/* weft_receive of the process itself. */
+int wefti_receive(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg, int64_t until);
+/* Until something has come, also when it is cancelled. */
+void wefti_receive_firmly(struct wefti_process *self, const char *what);
+
+/* -- send.c ------------------------------------------------------------------------------------------------ */
+/* As wefti_mailbox_send, and if the process waits for it, straight into its hands.  w: the caller's worker, or NULL. */
+int wefti_message_send(struct wefti_processes *table, struct wefti_worker *w, weft_pid to,
+                       struct wefti_message *message, int64_t until);
+
 /* -- process.c --------------------------------------------------------------------------------------------- */
 /* The calling process, or NULL. */
 struct wefti_process *wefti_process_self(void);
-/* The process that a task is, or NULL. */
-struct wefti_process *wefti_process_of(struct weft_task *task);
 
 /* In front of a class's own state. */
 struct wefti_process_header {
@@ -214,13 +270,32 @@ _Static_assert(WEFT_PROCESS_STATE_MAX + sizeof(struct wefti_process_header) == W
 /* The poll function of processes that are classes. */
 weft_poll wefti_process_poll(struct weft_task *task, void *state);
 
+/* process.c: the owner's function of those that are fibers. */
+void wefti_process_fiber_ended(struct wefti_fiber *fiber);
+/* The process that a task is, or NULL. */
+static inline struct wefti_process *wefti_process_of(struct weft_task *task) {
+    if (task->poll == wefti_process_poll)
+        return ((struct wefti_process_header *)wefti_task_state(task))->process;
+    struct wefti_owner *owner = wefti_task_is_fiber(task) ? wefti_fiber_of(task)->owner : NULL;
+    return owner && owner->ended == wefti_process_fiber_ended
+               ? (struct wefti_process *)(void *)((char *)owner - offsetof(struct wefti_process, owner))
+               : NULL;
+}
+
 /* -- link.c ------------------------------------------------------------------------------------------------ */
 /* Tell everyone who is linked to a process, or monitors it; called once, without locks, with the list that it had. */
 void wefti_links_end(struct wefti_processes *table, struct wefti_message *links, int reason);
 /* The same for one that never began: it is only forgotten. */
 void wefti_links_forget(struct wefti_processes *table, struct wefti_message *links);
+/* Into and out of its list, under its lock. */
+void wefti_record_put(struct wefti_process *process, struct wefti_message *record);
+void wefti_record_take(struct wefti_process *process, struct wefti_message *record);
 /* A number for a monitor of the process with that pid. */
 uint64_t wefti_monitor_number(struct wefti_process *self, weft_pid pid);
+/* The how manieth of its process it is. */
+static inline uint64_t wefti_monitor_count(uint64_t monitor) {
+    return (monitor & ~WEFT_TAG_RESERVED) >> WEFTI_PROCESS_INDEX_BITS;
+}
 /* A record in the list of `pid`, which tells `to` of its end.  *record may be NULL. */
 int wefti_monitor_add(struct wefti_processes *table, weft_pid pid, weft_pid to, uint64_t monitor,
                       struct wefti_message **record);
@@ -234,5 +309,44 @@ void wefti_names_fini(struct wefti_names *names);
 
 /* -- command.c --------------------------------------------------------------------------------------------- */
 void wefti_handlers_fini(struct wefti_handlers *handlers);
+
+/* -- message.c: the inner parts ------------------------------------------------------------------------------ */
+/* Memory that a message may carry, and the release function for it. */
+void *wefti_large_new(size_t size);
+void wefti_large_free(void *data);
+bool wefti_message_fill_large(struct wefti_message *message, const void *data, size_t size);
+
+/* w: read anew if the caller may have waited, and be on another worker. */
+static inline struct wefti_nodes_cache *wefti_messages_cache(struct wefti_processes *table, struct wefti_worker *w) {
+    return w && w->rt == table->rt ? &w->messages : NULL;
+}
+
+static inline __attribute__((always_inline)) struct wefti_message *wefti_message_new_on(struct wefti_processes *table,
+                                                                                        struct wefti_worker *w,
+                                                                                        uint8_t type, uint64_t tag,
+                                                                                        const void *data, size_t size) {
+    struct wefti_nodes_cache *cache = wefti_messages_cache(table, w);
+    struct wefti_message *message = size <= UINT32_MAX ? wefti_nodes_take(&table->nodes, cache) : NULL;
+    if (WEFTI_UNLIKELY(!message))
+        return NULL;
+    struct wefti_process *self = w && w->current ? wefti_process_of(w->current) : NULL;
+    message->type = type;
+    message->tag = tag;
+    message->from = self && self->table == table ? wefti_process_pid(self) : WEFT_PID_NONE;
+    message->size = (uint32_t)size;
+    message->error = 0;
+    message->is_reply = false;
+    message->is_inline = size <= WEFTI_MESSAGE_INLINE;
+    if (size == 8) {
+        memcpy(message->bytes, data, 8);
+    } else if (WEFTI_LIKELY(message->is_inline)) {
+        if (size)
+            memcpy(message->bytes, data, size);
+    } else if (!wefti_message_fill_large(message, data, size)) {
+        wefti_nodes_give(&table->nodes, cache, message);
+        return NULL;
+    }
+    return message;
+}
 
 #endif

@@ -2,7 +2,10 @@
 #include "process/process.h"
 #include "task/account.h"
 
-static bool something_came(void *process) { return !wefti_mailbox_is_empty(process); }
+static bool something_came(void *arg) {
+    struct wefti_process *process = arg;
+    return process->handed || !wefti_mailbox_is_empty(process);
+}
 
 /* How far a receive has looked: all up to `after` has been refused.  New messages come behind it. */
 struct look {
@@ -59,7 +62,7 @@ static struct wefti_message *pick(struct wefti_process *self, struct look *look,
     return NULL;
 }
 
-static int receive(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg, int64_t until) {
+int wefti_receive(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg, int64_t until) {
     if (self->current) {
         struct wefti_message *old = self->current;
         self->current = NULL; /* first: its release function may be the user's */
@@ -67,6 +70,7 @@ static int receive(struct wefti_process *self, weft_message *message, weft_filte
     }
     struct look urgent = {&self->urgent, NULL}, pending = {&self->pending, NULL};
     for (;;) {
+        self->handed = false; /* it lies in `pending`, behind what we have looked at */
         if (!wefti_mailbox_is_empty(self)) {
             uint32_t count = self->pending.count;
             wefti_mailbox_take(self);
@@ -82,10 +86,16 @@ static int receive(struct wefti_process *self, weft_message *message, weft_filte
             wefti_message_show(found, message);
             return 0;
         }
+        store_relaxed(&self->receiving, true); /* a hint, as the next */
         int error = wefti_fiber_wait(wefti_fiber_self(), something_came, self, until, "a message");
+        store_relaxed(&self->receiving, false);
         if (error)
             return error;
     }
+}
+
+void wefti_receive_firmly(struct wefti_process *self, const char *what) {
+    wefti_fiber_wait_always(wefti_fiber_self(), something_came, self, what);
 }
 
 int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_deadline until) {
@@ -93,7 +103,7 @@ int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_d
     if (!self || !self->is_fiber || !message)
         return -EINVAL;
     int error = wefti_charge_channel_call();
-    return error ? error : receive(self, message, filter, arg, until);
+    return error ? error : wefti_receive(self, message, filter, arg, until);
 }
 
 /* -- Asking -------------------------------------------------------------------------------------------------- */
@@ -108,6 +118,7 @@ static bool is_answer(const weft_message *message, void *arg) {
 static void forget_end(struct wefti_process *self) {
     struct look urgent = {&self->urgent, NULL};
     for (;;) {
+        self->handed = false; /* the next receive looks at all */
         wefti_mailbox_take(self);
         struct wefti_message *found = pick(self, &urgent, is_answer, self);
         if (found) {
@@ -132,14 +143,14 @@ int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, we
         return -ENOMEM;
     error = wefti_monitor_add(table, to, wefti_process_pid(self), number, &record);
     if (!error) {
-        error = wefti_mailbox_send(table, to, message, until);
+        error = wefti_message_send(table, wefti_worker_here(), to, message, until);
         bool sent = !error;
         self->asking = number;
         if (sent)
-            error = receive(self, reply, is_answer, self, until);
+            error = wefti_receive(self, reply, is_answer, self, until);
         bool ended = sent && !error && reply->type == WEFT_MESSAGE_DOWN; /* then the record is the reply */
         if (ended) /* what it sent before its end is there, and was overtaken */
-            error = receive(self, reply, is_answer, self, WEFT_NOW) ? -ESRCH : 0;
+            error = wefti_receive(self, reply, is_answer, self, WEFT_NOW) ? -ESRCH : 0;
         else if (!wefti_monitor_remove(table, to, record))
             forget_end(self);
         self->asking = 0;
@@ -161,7 +172,7 @@ int weft_reply(const weft_message *to, const void *data, size_t size) {
     if (!message)
         return -ENOMEM;
     message->is_reply = true;
-    error = wefti_mailbox_send(table, to->from, message, WEFT_NEVER);
+    error = wefti_message_send(table, wefti_worker_here(), to->from, message, WEFT_NEVER);
     if (error)
         wefti_message_free(table, message);
     return error;

@@ -1,6 +1,6 @@
 /* step.c - a process that is a class: called with what has come, until it has nothing to do. */
 #include "process/command.h"
-#include "process/process.h"
+#include "process/helper.h"
 
 #define EVENTS 64u /* a step, at most */
 #define TURNS 8u   /* steps, before others have their turn */
@@ -11,25 +11,41 @@ static bool is_released(struct wefti_process *process) {
            (process->pending.count && load_relaxed(&process->wake_blocked)); /* fixed while it lives */
 }
 
-/* One step with what is there, the system's first. */
-static int step(struct wefti_process *process, void *state, weft_step *out) {
-    weft_message events[EVENTS];
+/* Take what a step is to see, the system's first. */
+static __attribute__((noinline)) struct wefti_chain gather(struct wefti_process *process) {
     struct wefti_chain taken = {NULL, NULL, 0};
-    uint32_t count = 0, messages = 0;
+    uint32_t messages = 0;
     uint64_t bytes = 0;
-    for (struct wefti_link *item; count < EVENTS; count++) {
+    for (struct wefti_link *item; taken.count < EVENTS;) {
         item = wefti_chain_take(process->urgent.count ? &process->urgent : &process->pending);
         if (!item)
             break;
         struct wefti_message *message = wefti_message_of(item);
         process->in_flight -= message->type == WEFT_MESSAGE_YIELD && process->in_flight;
+        if (!message->is_inline && message->outside.release == wefti_socket_unseen)
+            message->outside.release = wefti_large_free; /* the connection is the process's now */
         messages += message->type == WEFT_MESSAGE;
         bytes += message->type == WEFT_MESSAGE ? message->size : 0;
-        wefti_message_show(message, &events[count]);
         wefti_chain_append(&taken, item);
     }
     wefti_mailbox_used(process, messages, bytes);
-    int error = process->class_->step(state, events, count, out);
+    return taken;
+}
+
+/* One step with what is there. */
+static inline int step(struct wefti_process *process, void *state, weft_step *out) {
+    weft_message events[EVENTS];
+    struct wefti_chain taken;
+    if (WEFTI_LIKELY(!process->urgent.count && process->pending.count <= EVENTS && !process->bounded)) {
+        taken = process->pending; /* all, as they are */
+        process->pending.count = 0;
+    } else {
+        taken = gather(process);
+    }
+    struct wefti_link *item = taken.first;
+    for (uint32_t i = 0; i < taken.count; i++, item = item->next)
+        wefti_message_show(wefti_message_of(item), &events[i]);
+    int error = process->class_->step(state, events, taken.count, out);
     wefti_messages_free(process->table, &taken);
     return error;
 }
@@ -57,7 +73,9 @@ weft_poll wefti_process_poll(struct weft_task *task, void *raw) {
         } else if (process->idle && !process->urgent.count && !process->pending.count) {
             return WEFT_PENDING;
         }
-        struct wefti_commands commands = {process->table, {NULL, NULL, 0}};
+        struct wefti_commands commands;
+        commands.table = process->table;
+        commands.asked.count = 0;
         weft_step out = {WEFT_STEP_CONTINUE, 0, NULL, (struct wefti_step *)(void *)&commands};
         int error = step(process, header + 1, &out);
         if (error >= 0 && out.status == WEFT_STEP_UPGRADE && !upgrade(process, out.upgrade))
@@ -73,7 +91,8 @@ weft_poll wefti_process_poll(struct weft_task *task, void *raw) {
             process->blocked = true;
             wefti_word_set_sub(&task->word, process->table->blocked);
         }
-        wefti_commands_dispatch(&commands, wefti_process_pid(process));
+        if (WEFTI_UNLIKELY(commands.asked.count))
+            wefti_commands_dispatch(&commands, wefti_process_pid(process));
     }
     return WEFT_YIELD;
 }

@@ -1,9 +1,6 @@
 /* table.c - the table of a runtime's processes: slots, pids, finding (process.h has the design). */
 #include "process/process.h"
 
-#define PID_KIND UINT64_C(1) /* in the highest byte */
-#define PID_KIND_SHIFT 56
-
 static struct wefti_processes *table_of(struct wefti_annex *annex) {
     return (struct wefti_processes *)(void *)annex; /* its first field */
 }
@@ -22,21 +19,33 @@ static int end(struct wefti_annex *annex) {
     return 0;
 }
 
-/* W35: everyone is asked to end, once.  Who appears while we walk finds the runtime's new phase: the locks order the two. */
+/* W35: everyone is asked to end, once.  Who appears while we walk finds the runtime's new phase, or `closing`: the locks order the two. */
 static void closing(struct wefti_annex *annex) {
     struct wefti_processes *table = table_of(annex);
-    wefti_lock_take(&table->lock);
-    uint32_t made = table->made;
-    wefti_lock_give(&table->lock);
-    for (uint32_t i = 0; i < made; i++) {
-        struct wefti_process *process = wefti_process_at(table, i);
-        wefti_lock_take(&process->lock);
-        weft_pid pid = process->alive && !process->told ? wefti_process_pid(process) : WEFT_PID_NONE;
+    weft_pid pid;
+    for (uint32_t i = 0; wefti_process_visit(table, i, &pid); i++) {
+        struct wefti_process *process = wefti_process_lock(table, pid);
+        if (!process)
+            continue;
+        bool tell = !process->told;
         process->told = true;
         wefti_lock_give(&process->lock);
-        if (pid)
+        if (tell)
             wefti_mailbox_tell(table, pid, WEFT_MESSAGE_CANCEL, 0, WEFT_PID_NONE, -ESHUTDOWN, NULL, 0);
     }
+}
+
+bool wefti_process_visit(struct wefti_processes *table, uint32_t index, weft_pid *pid) {
+    wefti_lock_take(&table->lock);
+    bool made = index < table->made;
+    wefti_lock_give(&table->lock);
+    if (!made)
+        return false;
+    struct wefti_process *process = wefti_process_at(table, index);
+    wefti_lock_take(&process->lock);
+    *pid = process->alive ? wefti_process_pid(process) : WEFT_PID_NONE;
+    wefti_lock_give(&process->lock);
+    return true;
 }
 
 static struct wefti_processes *make_table(struct weft_runtime *rt) {
@@ -60,20 +69,25 @@ struct wefti_processes *wefti_processes_of(struct weft_runtime *rt, bool make) {
     return there || !make ? table_of(there) : make_table(rt);
 }
 
-weft_pid wefti_process_pid(const struct wefti_process *process) {
-    uint64_t generation = load_relaxed((_Atomic uint32_t *)(uintptr_t)&process->generation); /* the lock, or our own */
-    return PID_KIND << PID_KIND_SHIFT | generation << WEFTI_PROCESS_INDEX_BITS | process->index;
+/* -- Slots ------------------------------------------------------------------------------------------------- */
+
+/* Worker w's own, or NULL. */
+static struct wefti_chain *cache_of(struct wefti_processes *table, struct wefti_worker *w) {
+    return w && w->rt == table->rt && WEFTI_PROCESS_CACHE > 1 ? &w->slots : NULL;
 }
 
-struct wefti_process *wefti_process_take(struct wefti_processes *table) {
-    wefti_lock_take(&table->lock);
-    struct wefti_process *process = table->free;
-    if (process) {
-        table->free = process->next_free;
-    } else if (table->made / WEFTI_PROCESS_CHUNK < WEFTI_PROCESS_CHUNKS) {
+static struct wefti_process *process_of(struct wefti_link *free) {
+    return (struct wefti_process *)(void *)((char *)free - offsetof(struct wefti_process, free));
+}
+
+/* Under the lock: up to so many that were never used. */
+static void make_slots(struct wefti_processes *table, struct wefti_chain *into, uint32_t count) {
+    for (; count && table->made / WEFTI_PROCESS_CHUNK < WEFTI_PROCESS_CHUNKS; count--) {
         uint32_t made = table->made, at = made / WEFTI_PROCESS_CHUNK;
         struct wefti_process *chunk = load_own(&table->chunk[at]);
-        if (!chunk && (chunk = wefti_alloc(WEFTI_PROCESS_CHUNK * sizeof *chunk))) {
+        if (!chunk) {
+            if (!(chunk = wefti_alloc(WEFTI_PROCESS_CHUNK * sizeof *chunk)))
+                return;
             for (uint32_t i = 0; i < WEFTI_PROCESS_CHUNK; i++) {
                 chunk[i].index = made + i;
                 chunk[i].table = table;
@@ -81,36 +95,82 @@ struct wefti_process *wefti_process_take(struct wefti_processes *table) {
             }
             store_release(&table->chunk[at], chunk); /* pairs with at */
         }
-        if (chunk) {
-            process = &chunk[made % WEFTI_PROCESS_CHUNK];
-            table->made++;
-        }
+        wefti_chain_append(into, &chunk[made % WEFTI_PROCESS_CHUNK].free);
+        table->made++;
     }
+}
+
+static void fetch_slots(struct wefti_processes *table, struct wefti_chain *into, uint32_t count) {
+    wefti_lock_take(&table->lock);
+    while (into->count < count && table->free.count)
+        wefti_chain_append(into, wefti_chain_take(&table->free));
+    if (!into->count)
+        make_slots(table, into, count);
     wefti_lock_give(&table->lock);
-    return process;
+}
+
+/* One more, if that may be. */
+static bool admit(struct wefti_processes *table) {
+    uint32_t most = table->rt->max_processes;
+    if (WEFTI_LIKELY(!most) || add_relaxed(&table->counted, 1) < most) /* a count */
+        return true;
+    sub_relaxed(&table->counted, 1);
+    return false;
+}
+
+int wefti_process_take(struct wefti_processes *table, struct wefti_process **out) {
+    if (!admit(table))
+        return -EDQUOT;
+    struct wefti_chain one = {NULL, NULL, 0}, *cache = cache_of(table, wefti_worker_here());
+    struct wefti_chain *from = cache ? cache : &one;
+    if (WEFTI_UNLIKELY(!from->count))
+        fetch_slots(table, from, cache ? WEFTI_PROCESS_CACHE : 1);
+    struct wefti_link *slot = wefti_chain_take(from);
+    if (!slot) {
+        if (table->rt->max_processes)
+            sub_relaxed(&table->counted, 1); /* a count, as in admit */
+        return -ENOMEM;
+    }
+    *out = process_of(slot);
+    return 0;
 }
 
 void wefti_process_give(struct wefti_process *process) {
     struct wefti_processes *table = process->table;
+    if (table->rt->max_processes)
+        sub_relaxed(&table->counted, 1); /* a count */
     if (load_own(&process->generation) == 0)
         return; /* all its pids are used up */
+    struct wefti_chain *cache = cache_of(table, wefti_worker_here());
+    if (WEFTI_LIKELY(cache && cache->count < 2 * WEFTI_PROCESS_CACHE)) {
+        wefti_nodes_push(cache, &process->free); /* the newest first: it is in our caches still */
+        return;
+    }
     wefti_lock_take(&table->lock);
-    process->next_free = table->free;
-    table->free = process;
+    wefti_nodes_push(&table->free, &process->free);
+    for (uint32_t i = 0; cache && i < WEFTI_PROCESS_CACHE; i++)
+        wefti_nodes_push(&table->free, wefti_chain_take(cache));
     wefti_lock_give(&table->lock);
 }
 
-struct wefti_process *wefti_process_at(struct wefti_processes *table, uint32_t index) {
-    if (index / WEFTI_PROCESS_CHUNK >= WEFTI_PROCESS_CHUNKS)
-        return NULL;
-    struct wefti_process *chunk = load_acquire(&table->chunk[index / WEFTI_PROCESS_CHUNK]); /* pairs with take */
-    return chunk ? &chunk[index % WEFTI_PROCESS_CHUNK] : NULL;
+/* -- How many ---------------------------------------------------------------------------------------------- */
+
+void wefti_process_count(struct wefti_processes *table, int change) {
+    struct wefti_worker *w = wefti_worker_here();
+    if (WEFTI_LIKELY(w && w->rt == table->rt))
+        wefti_count(&w->counters.processes, (uint64_t)(int64_t)change);
+    else
+        add_relaxed(&table->alive, (uint64_t)(int64_t)change); /* a figure */
 }
 
-struct wefti_process *wefti_process_find(struct wefti_processes *table, weft_pid pid) {
-    struct wefti_process *process =
-        table && pid >> PID_KIND_SHIFT == PID_KIND ? wefti_process_at(table, wefti_pid_index(pid)) : NULL;
-    return process && load_relaxed(&process->generation) == wefti_pid_generation(pid) ? process : NULL; /* a hint */
+uint64_t weft_process_count(weft_runtime *rt) {
+    struct wefti_processes *table = wefti_processes_of(rt, false);
+    if (!table)
+        return 0;
+    uint64_t sum = load_relaxed(&table->alive); /* figures */
+    for (uint32_t i = 0; i < table->rt->workers; i++)
+        sum += load_relaxed(&table->rt->worker[i].counters.processes);
+    return (int64_t)sum > 0 ? sum : 0; /* an end may be seen before its beginning */
 }
 
 struct wefti_process *wefti_process_lock(struct wefti_processes *table, weft_pid pid) {

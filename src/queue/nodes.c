@@ -41,3 +41,14 @@ void wefti_nodes_drain(struct wefti_nodes *nodes, struct wefti_chain *from) {
     wefti_lock_give(&nodes->lock);
     from->count = 0;
 }
+
+void *wefti_nodes_take_outside(struct wefti_nodes *nodes) {
+    struct wefti_chain one = {NULL, NULL, 0};
+    return wefti_nodes_refill(nodes, &one, 1) ? one.first : NULL;
+}
+
+void wefti_nodes_give_outside(struct wefti_nodes *nodes, void *node) {
+    struct wefti_chain one = {NULL, NULL, 0};
+    wefti_nodes_push(&one, node);
+    wefti_nodes_drain(nodes, &one);
+}

@@ -33,6 +33,8 @@ void wefti_nodes_fini(struct wefti_nodes *nodes);
 /* The inner parts. */
 bool wefti_nodes_refill(struct wefti_nodes *nodes, struct wefti_chain *into, uint32_t count);
 void wefti_nodes_drain(struct wefti_nodes *nodes, struct wefti_chain *from);
+void *wefti_nodes_take_outside(struct wefti_nodes *nodes);
+void wefti_nodes_give_outside(struct wefti_nodes *nodes, void *node);
 
 static inline void wefti_nodes_push(struct wefti_chain *chain, struct wefti_link *node) {
     node->next = chain->first;
@@ -43,9 +45,8 @@ static inline void wefti_nodes_push(struct wefti_chain *chain, struct wefti_link
 
 /* A block of WEFTI_NODE_SIZE bytes, or NULL: no memory.  cache NULL: the caller is no worker. */
 static inline void *wefti_nodes_take(struct wefti_nodes *nodes, struct wefti_nodes_cache *cache) {
-    struct wefti_chain one = {NULL, NULL, 0};
     if (WEFTI_UNLIKELY(!cache))
-        return wefti_nodes_refill(nodes, &one, 1) ? one.first : NULL;
+        return wefti_nodes_take_outside(nodes);
     if (WEFTI_UNLIKELY(!cache->loaded.count)) {
         if (cache->spare.count) {
             cache->loaded = cache->spare;
@@ -58,10 +59,8 @@ static inline void *wefti_nodes_take(struct wefti_nodes *nodes, struct wefti_nod
 }
 
 static inline void wefti_nodes_give(struct wefti_nodes *nodes, struct wefti_nodes_cache *cache, void *node) {
-    struct wefti_chain one = {NULL, NULL, 0};
     if (WEFTI_UNLIKELY(!cache)) {
-        wefti_nodes_push(&one, node);
-        wefti_nodes_drain(nodes, &one);
+        wefti_nodes_give_outside(nodes, node);
         return;
     }
     if (WEFTI_UNLIKELY(cache->loaded.count == WEFTI_NODES_MAGAZINE)) {

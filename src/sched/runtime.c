@@ -191,6 +191,7 @@ static int create(weft_config config, weft_runtime **out) {
         wefti_free(rt, sizeof *rt);
         return -EINVAL;
     }
+    rt->max_processes = config.max_processes;
     rt->global_capacity = config.global_capacity ? config.global_capacity : 65536;
     rt->park_timeout = config.park_timeout_ns == 0  ? WEFTI_PARK_TIMEOUT
                        : config.park_timeout_ns < 0 ? INT64_MAX

@@ -52,6 +52,7 @@ enum wefti_submit {
 struct wefti_counters {
     _Atomic uint64_t polls, spawned, completed, cancelled, lifo_hits, steals, stolen, searches, parks, wakes, overflows,
         global_fetches, ticks, jobs_stolen, exhausted;
+    _Atomic uint64_t processes; /* begun here less ended here: may be below 0 */
 };
 
 static inline void wefti_count(_Atomic uint64_t *counter, uint64_t more) {
@@ -118,7 +119,8 @@ struct wefti_worker {
     struct wefti_watch *watch;   /* NULL: no descriptors */
     uint64_t calls_turn;         /* io/desc.c: the turn in which ... */
     uint32_t calls_left;         /* ... so many system calls may still follow each other */
-    struct wefti_nodes_cache messages; /* process/mailbox.c */
+    struct wefti_nodes_cache messages; /* process/message.c */
+    struct wefti_chain slots; /* process/table.c: free ones */
     uint32_t look_left;          /* polls until the clock and the descriptors are looked at; 0: there are none */
     uint32_t timers_helped;      /* whose overdue timers we have looked at last */
 
@@ -217,6 +219,7 @@ struct weft_runtime {
     bool heavy_fence; /* the system has it */
     bool lifo_stealing; /* ... and there is somebody to steal from */
     uint32_t global_capacity;
+    uint32_t max_processes; /* 0: as many as the table has */
     int64_t park_timeout; /* INT64_MAX: none */
     uint64_t seed;
     weft_wake_fn wake;
@@ -436,7 +439,7 @@ static inline bool wefti_worker_begin(struct wefti_worker *w, struct weft_task *
     if (task->home) { /* a fiber that has begun: it learns of a cancel where it waits */
         if (wefti_word_life(load_relaxed(&task->word)) != WEFTI_RUNNING) /* after a yield it still is: only we run it */
             wefti_word_to_running(&task->word);
-    } else if (WEFTI_UNLIKELY(!wefti_word_to_running(&task->word))) {
+    } else if (WEFTI_UNLIKELY(!wefti_word_enter(&task->word))) {
         wefti_worker_skip(w, task);
         return false;
     }

@@ -10,6 +10,7 @@
  *              48-63  the kind's own sub-state
  *         IDLE -> SCHEDULED -> RUNNING -> IDLE | COMPLETE.  RUNNING -> SCHEDULED is RUNNING -> IDLE -> SCHEDULED made in
  *         one step, by whoever runs the task.
+ *         Who hands something to an idle task makes it RUNNING at once and queues it so (claim), which saves the step between.
  * Who.    1 Whoever makes it SCHEDULED puts it into a queue, once.  A queue holds no reference.
  *         2 Whoever takes it out of a queue makes it RUNNING; from then on its fields are the runner's.
  *         3 task->joiner belongs to whoever set JOINING; once COMPLETE with JOINED, to the completer.
@@ -85,6 +86,16 @@ static inline bool wefti_word_to_running(wefti_word *word) {
     return !wefti_word_must_end(found);
 }
 
+/* By whoever takes it out of a queue: RUNNING already if it was claimed (below), else SCHEDULED -> RUNNING.  As to_running. */
+static inline bool wefti_word_enter(wefti_word *word) {
+    uint64_t found = load_acquire(word); /* pairs with cancel, for the drop function; the queue orders the rest */
+    if (wefti_word_life(found) != WEFTI_RUNNING)
+        return wefti_word_to_running(word);
+    if (found & WEFTI_NOTIFIED) /* spent, as in to_running */
+        found = and_acquire(word, ~WEFTI_NOTIFIED); /* pairs with W2 */
+    return !wefti_word_must_end(found);
+}
+
 /* After a poll that waits: RUNNING -> IDLE.  True: it was woken or cancelled meanwhile, is SCHEDULED now, and the caller
  * queues it (R2, R3). */
 static inline bool wefti_word_to_idle(wefti_word *word) {
@@ -127,6 +138,15 @@ static inline bool wefti_word_wake_unless(wefti_word *word, uint16_t sub) {
 }
 
 static inline bool wefti_word_wake(wefti_word *word) { return wefti_word_wake_unless(word, 0); }
+
+/* To an idle task without a sub-state: IDLE -> RUNNING.  True: it is the caller's now, with all its fields, as if he ran it, and he puts it
+ * into a queue, from which it goes on as it is.  Who wakes it meanwhile sets NOTIFIED. */
+static inline bool wefti_word_claim(wefti_word *word) {
+    uint64_t found = load_relaxed(word); /* only compared */
+    return (found & (WEFTI_LIFE_MASK | WEFTI_SUB_MASK)) == WEFTI_IDLE &&
+           cas_acquire(word, &found,
+                       wefti_word_with(found, WEFTI_RUNNING)); /* pairs with to_idle: what the last run left */
+}
 
 /* A wake by the only worker that may run it.  True: it was IDLE, is RUNNING now, and the caller puts it into its own queue, where it
  * waits for its turn.  Relaxed: who was the last runner, and will be the next, is the caller; what other wakers wrote before they set

@@ -28,7 +28,7 @@ static void run_until(int events) {
     for (;;) {
         while (!dequeue())
             wefti_relax();
-        if (!wefti_word_to_running(&word))
+        if (!wefti_word_enter(&word))
             return;
         polls++; /* plain: two runners at once are a race */
         int seen = 0;
@@ -48,6 +48,32 @@ MC_TEST(word_wake_against_idle, .proves = "B49 B50 B51 B52", .bound = 3) {
     run_until(1);
     mc_join(a);
     mc_assert(polls <= 2);
+}
+
+/* Who claims an idle task has its fields, and queues it as it is; another wakes it meanwhile. */
+static void claimer(void *arg) {
+    (void)arg;
+    while (!wefti_word_claim(&word)) {
+        if (load_relaxed(&event[0]) &&
+            wefti_word_life(load_relaxed(&word)) != WEFTI_IDLE) { /* it has been woken, too */
+            store_relaxed(&event[1], 1);
+            if (wefti_word_wake(&word))
+                enqueue();
+            return;
+        }
+        wefti_relax();
+    }
+    polls++; /* plain, as if we ran it */
+    store_relaxed(&event[1], 1);
+    enqueue();
+}
+
+MC_TEST(word_claim_against_wake, .proves = "B50 B52", .bound = 1, .seconds = 3) {
+    wefti_word_spawn(&word, false);
+    enqueue();
+    int a = mc_spawn(waker, (void *)0), b = mc_spawn(claimer, NULL);
+    run_until(2);
+    mc_join(a), mc_join(b);
 }
 
 MC_TEST(word_two_wakers, .proves = "B50 B52") {

@@ -53,6 +53,34 @@ TEST(word_to_running, "B48 J31") {
     CHECK(wefti_word_to_running(&word));
 }
 
+TEST(word_claim, "B48 B50") {
+    const uint64_t rest = REST & ~WEFTI_SUB_MASK;
+    set(rest | WEFTI_IDLE);
+    CHECK(wefti_word_claim(&word));
+    expect(rest | WEFTI_RUNNING);
+    CHECK(!wefti_word_claim(&word)); /* whose it is */
+    set(rest | WEFTI_SCHEDULED);
+    CHECK(!wefti_word_claim(&word));
+    set(rest | WEFTI_IDLE | UINT64_C(1) << 48); /* it sleeps through some wakes: not for us to say */
+    CHECK(!wefti_word_claim(&word));
+    expect(rest | WEFTI_IDLE | UINT64_C(1) << 48);
+}
+
+TEST(word_enter, "B48 B51 J31") {
+    set(REST | WEFTI_SCHEDULED | WEFTI_NOTIFIED);
+    CHECK(wefti_word_enter(&word));
+    expect(REST | WEFTI_RUNNING);
+    CHECK(wefti_word_enter(&word)); /* as after a claim */
+    expect(REST | WEFTI_RUNNING);
+    set(REST | WEFTI_RUNNING | WEFTI_NOTIFIED); /* a wake before the poll is answered by the poll */
+    CHECK(wefti_word_enter(&word));
+    expect(REST | WEFTI_RUNNING);
+    set(REST | WEFTI_RUNNING | WEFTI_CANCELLED);
+    CHECK(!wefti_word_enter(&word));
+    set(REST | WEFTI_SCHEDULED | WEFTI_CANCELLED);
+    CHECK(!wefti_word_enter(&word));
+}
+
 TEST(word_to_idle, "B48 B51") {
     set(REST | WEFTI_RUNNING);
     CHECK(!wefti_word_to_idle(&word));

@@ -1,0 +1,70 @@
+/* helper.h - a task that does something for a process: it completes a command, and ends with the process.  Internal.
+ *
+ * What.   A record of the helper lies in the process's list of links, under its lock, and becomes the completion: so completing never lacks
+ *         memory.  When the process ends, it cancels the helpers that it finds there.
+ * Race.   helper: H1 it has ended: under the process's lock take     process: E1 alive = false, the list taken (link.c)
+ *                    the record out, if it is alive                           E2 for each record: cancel the task, give the
+ *                 H2 the record is pushed as completion                          handle back
+ * Claim.  A command completes once, or its process ends; the handle is given back once.
+ * Why.    H1 and E1 hold one lock: the record is H2's or E2's.  E2 has the handle, so the task is still there.
+ */
+#ifndef WEFTI_PROCESS_HELPER_H
+#define WEFTI_PROCESS_HELPER_H
+
+#include <weft/command.h>
+
+#include "process/process.h"
+
+struct wefti_helper {
+    struct wefti_processes *table;
+    weft_pid pid; /* of the process */
+    uint64_t tag; /* of the command */
+    struct weft_task *task;
+    struct wefti_message *record;
+    /* The completion. */
+    int error; /* -ECANCELED unless it says otherwise */
+    uint32_t size;
+    unsigned char small[WEFTI_MESSAGE_INLINE]; /* data, if `large` is NULL */
+    void *large; /* ... from wefti_large_new, or whatever `release` gives back */
+    void (*release)(void *data);
+};
+
+/* The task is made, not yet born: its record goes into the list, and it begins.  0; -ENOMEM; -EAGAIN, -ESHUTDOWN: the task is gone. */
+int wefti_helper_begin(struct wefti_helper *helper, const weft_command *command, struct wefti_room *room);
+/* H1, H2: at its very end. */
+void wefti_helper_end(struct wefti_helper *helper);
+/* E2. */
+void wefti_helper_cancel(struct wefti_message *record);
+/* Cancel the one with that tag.  False: there is none. */
+bool wefti_helper_cancel_tag(struct wefti_process *process, uint64_t tag);
+
+/* A fiber that runs fn(job), with a copy of `size` bytes of the command's data in job->data. */
+struct wefti_job_for {
+    struct wefti_owner owner; /* of the fiber: told of its end */
+    struct wefti_helper helper;
+    void (*fn)(struct wefti_job_for *job);
+    size_t bytes, size;
+    _Alignas(16) unsigned char data[];
+};
+int wefti_helper_go(const weft_command *command, void (*fn)(struct wefti_job_for *job), const char *name);
+
+/* A connection that is told to nobody is closed: the release function of a completion that carries one, until it is seen. */
+void wefti_socket_unseen(void *data);
+
+/* -- builtin.c ----------------------------------------------------------------------------------------------- */
+#define WEFTI_COMMAND_FIRST 192u
+#define WEFTI_COMMAND_END 256u
+/* The handler of one of the library's own, or NULL. */
+weft_command_fn wefti_builtin(unsigned command);
+/* timer.c, outside.c */
+int wefti_command_timer(const weft_command *command, void *arg);
+int wefti_command_send(const weft_command *command, void *arg);
+int wefti_command_chan_send(const weft_command *command, void *arg);
+int wefti_command_chan_recv(const weft_command *command, void *arg);
+int wefti_command_blocking(const weft_command *command, void *arg);
+int wefti_command_connect(const weft_command *command, void *arg);
+int wefti_command_accept(const weft_command *command, void *arg);
+int wefti_command_read(const weft_command *command, void *arg);
+int wefti_command_write(const weft_command *command, void *arg);
+
+#endif

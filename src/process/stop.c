@@ -1,0 +1,108 @@
+/* stop.c - stopping all processes, and who did not stop: a process that tells, monitors and ends all the others. */
+#include "process/process.h"
+
+#include <stdio.h>
+
+#define STOP_TIMEOUT INT64_C(10000000000) /* W36 */
+
+struct stop {
+    struct wefti_processes *table;
+    int64_t until;
+    weft_process_left *left;
+    size_t room;
+    int forced;
+};
+
+/* Told once, by us or by the runtime's own stop. */
+static void tell(struct wefti_processes *table, weft_pid pid) {
+    struct wefti_process *process = wefti_process_lock(table, pid);
+    if (!process)
+        return;
+    bool tell = !process->told;
+    process->told = true;
+    wefti_lock_give(&process->lock);
+    if (tell)
+        wefti_mailbox_tell(table, pid, WEFT_MESSAGE_CANCEL, 0, WEFT_PID_NONE, -ESHUTDOWN, NULL, 0);
+}
+
+/* Who is this, that has to be ended? */
+static void note(struct stop *stop, weft_pid pid) {
+    struct wefti_process *process = wefti_process_lock(stop->table, pid);
+    if (!process)
+        return;
+    if ((size_t)stop->forced < stop->room) {
+        weft_process_left *left = &stop->left[stop->forced];
+        left->pid = pid;
+        snprintf(left->name, sizeof left->name, "%s",
+                 load_own(&process->task)->name); /* alive while we hold the lock */
+    }
+    stop->forced++;
+    wefti_lock_give(&process->lock);
+    weft_process_exit(stop->table->rt, pid, -ECANCELED);
+}
+
+/* One pass over all: tell each, or (late) end it, and wait for it.  How many there were. */
+static int pass(struct stop *stop, weft_pid self, bool late, int *error) {
+    int count = 0;
+    weft_pid pid;
+    uint64_t before = wefti_process_self()->monitors; /* those of earlier passes may still come */
+    for (uint32_t i = 0; wefti_process_visit(stop->table, i, &pid); i++) {
+        uint64_t monitor;
+        if (pid == WEFT_PID_NONE || pid == self)
+            continue;
+        if ((*error = weft_monitor(pid, &monitor)))
+            return count;
+        count++;
+        if (late)
+            note(stop, pid);
+        else
+            tell(stop->table, pid);
+    }
+    int64_t until = late ? WEFT_NEVER : stop->until;
+    for (int ended = 0; ended < count && !*error;) {
+        weft_message message;
+        *error = weft_receive(&message, NULL, NULL, until);
+        ended += !*error && message.type == WEFT_MESSAGE_DOWN && wefti_monitor_count(message.tag) > before;
+    }
+    return count;
+}
+
+static int stop_them(void *arg) {
+    struct stop *stop = arg;
+    int error = 0;
+    bool late = false;
+    if (xchg_relaxed(&stop->table->closing, true)) /* a flag; the slots' locks order it */
+        return -EBUSY;
+    while (pass(stop, weft_self(), late, &error)) { /* they may have started others */
+        if (error && error != -ETIMEDOUT)
+            return error;
+        late = late || error == -ETIMEDOUT;
+        error = 0;
+    }
+    return error;
+}
+
+int weft_process_stop_all(weft_runtime *rt, weft_deadline until, weft_process_left *left, size_t room) {
+    if (!rt || (room && !left))
+        return -EINVAL;
+    if (wefti_worker_self())
+        return -EDEADLK;
+    struct wefti_processes *table = wefti_processes_of(rt, true);
+    if (!table)
+        return -ENOMEM;
+    if (load_relaxed(&table->closing)) /* a flag */
+        return -EBUSY;
+    struct stop stop = {table, until == WEFT_NOW ? weft_after(STOP_TIMEOUT) : until, left, room, 0};
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_task *task;
+    weft_result result;
+    spec.fn = stop_them;
+    spec.arg = &stop;
+    spec.name = "stop";
+    int error = weft_process_spawn(rt, &spec, NULL, &task);
+    if (error)
+        return error;
+    error = weft_join(task, &result, WEFT_NEVER);
+    weft_task_drop(task);
+    return error ? error : result.status ? result.status : stop.forced;
+}

@@ -1,0 +1,188 @@
+/* supervisor.c - supervised processes: a process that monitors others, and starts again what ends (supervise/policy.h).
+ *
+ * What.   Each child is monitored; its end comes as a message of the system's lane, and so does the wish of others that the supervisor ends.  All
+ *         else stays in the mailbox.  A supervisor ends only after its children: also when it is cancelled, it stops them first.
+ */
+#include "process/process.h"
+#include "supervise/policy.h"
+
+struct slot {
+    const weft_process_child *child;
+    weft_pid pid;
+    uint64_t monitor; /* 0: it does not run */
+    bool ended;
+    int status;
+};
+
+struct supervisor {
+    struct wefti_sup sup; /* first */
+    struct wefti_process *self;
+    struct slot *slots; /* in the order in which they are started */
+    size_t *order; /* the caller's number of each */
+    bool asked; /* to end */
+};
+
+static struct supervisor *supervisor_of(struct wefti_sup *sup) { return (struct supervisor *)(void *)sup; }
+
+/* -- Children ------------------------------------------------------------------------------------------------- */
+
+static int start(struct wefti_sup *sup, size_t at) {
+    struct slot *slot = &supervisor_of(sup)->slots[at];
+    weft_process_spec spec = slot->child->spec;
+    spec.name = spec.name ? spec.name : slot->child->name;
+    slot->ended = false;
+    slot->monitor = 0;
+    return weft_process_spawn_monitored(&spec, &slot->pid, &slot->monitor);
+}
+
+static bool reap(struct wefti_sup *sup, size_t at, int *status) {
+    struct slot *slot = &supervisor_of(sup)->slots[at];
+    if (!slot->ended)
+        return false;
+    slot->monitor = 0;
+    *status = slot->status;
+    return true;
+}
+
+/* -- Waiting for them ------------------------------------------------------------------------------------------- */
+
+static struct slot *slot_of(struct supervisor *sup, uint64_t monitor) {
+    for (size_t i = 0; i < sup->sup.count; i++)
+        if (sup->slots[i].monitor == monitor)
+            return &sup->slots[i];
+    return NULL;
+}
+
+static bool is_ours(const weft_message *message, void *arg) {
+    return message->type == WEFT_MESSAGE_CANCEL || (message->type == WEFT_MESSAGE_DOWN && slot_of(arg, message->tag));
+}
+
+static bool has_ended(struct supervisor *sup, size_t at) {
+    bool ended = at != WEFTI_SUP_ANY && sup->slots[at].ended;
+    for (size_t i = 0; at == WEFTI_SUP_ANY && i < sup->sup.count && !ended; i++)
+        ended = sup->slots[i].monitor && sup->slots[i].ended;
+    return ended;
+}
+
+/* Read what is for us until that child has ended. */
+static int listen(struct supervisor *sup, size_t at, int64_t until) {
+    while (!has_ended(sup, at)) {
+        weft_message message;
+        int error = wefti_receive(sup->self, &message, is_ours, sup, until);
+        if (error)
+            return error;
+        if (message.type == WEFT_MESSAGE_CANCEL) {
+            sup->asked = true;
+            if (at == WEFTI_SUP_ANY)
+                return -ECANCELED;
+            continue;
+        }
+        struct slot *slot = slot_of(sup, message.tag);
+        slot->ended = true;
+        slot->status = message.error;
+    }
+    return 0;
+}
+
+static int wait(struct wefti_sup *sup, size_t at, int64_t until) { return listen(supervisor_of(sup), at, until); }
+
+static void stop(struct wefti_sup *sup, size_t at) {
+    struct supervisor *self = supervisor_of(sup);
+    struct slot *slot = &self->slots[at];
+    struct weft_task *task = &wefti_fiber_self()->task;
+    bool shielded = wefti_word_shield(&task->word); /* we may have been cancelled, and go on until they have ended */
+    int64_t until = sup->config.grace ? weft_after(sup->config.grace) : WEFT_NEVER;
+    if (weft_process_cancel(self->self->table->rt, slot->pid) == -ENOMEM)
+        until = WEFT_NOW;
+    if (listen(self, at, until)) {
+        weft_process_exit(self->self->table->rt, slot->pid, -ECANCELED);
+        while (listen(self, at, WEFT_NEVER)) /* our own grace is over: firmly */
+            wefti_receive_firmly(self->self, "a child");
+    }
+    if (shielded)
+        wefti_word_unshield(&task->word);
+}
+
+static bool goes_on(struct wefti_sup *sup) {
+    return !supervisor_of(sup)->asked && !wefti_fiber_must_end(wefti_fiber_self());
+}
+
+static const struct wefti_sup_kind processes = {start, reap, wait, stop, goes_on};
+
+/* -- Order ---------------------------------------------------------------------------------------------------------- */
+
+/* Which child has that name; count: none. */
+static size_t find(const weft_process_child *children, size_t count, const char *name) {
+    size_t i = 0;
+    while (i < count && (!children[i].name || strcmp(children[i].name, name) != 0))
+        i++;
+    return i;
+}
+
+/* Can it be started after the first `placed` of the order? */
+static bool is_free(const struct supervisor *sup, const weft_process_child *children, size_t at, size_t placed) {
+    for (const char *const *need = children[at].needs; need && *need; need++) {
+        size_t needed = find(children, sup->sup.count, *need), i = 0;
+        while (i < placed && sup->order[i] != needed)
+            i++;
+        if (i == placed)
+            return false;
+    }
+    return true;
+}
+
+/* The given order, but each after those that it needs. */
+static int sort(struct supervisor *sup, const weft_process_child *children) {
+    size_t count = sup->sup.count;
+    for (size_t i = 0; i < count; i++)
+        for (const char *const *need = children[i].needs; need && *need; need++)
+            if (find(children, count, *need) == count)
+                return -EINVAL;
+    for (size_t placed = 0; placed < count; placed++) {
+        size_t next = count;
+        for (size_t i = 0; i < count && next == count; i++) {
+            size_t at = 0;
+            while (at < placed && sup->order[at] != i)
+                at++;
+            if (at == placed && is_free(sup, children, i, placed))
+                next = i;
+        }
+        if (next == count)
+            return -ELOOP;
+        sup->order[placed] = next;
+    }
+    return 0;
+}
+
+/* -- The call ------------------------------------------------------------------------------------------------------- */
+
+int weft_process_supervise(const weft_supervisor_config *given, const weft_process_child *children, size_t count) {
+    struct supervisor sup = {.sup = {.kind = &processes, .count = count}, .self = wefti_process_self()};
+    int error = wefti_sup_config(given, &sup.sup.config);
+    if (error)
+        return error;
+    if (!sup.self || !sup.self->is_fiber || !children || count == 0 || count > INT32_MAX)
+        return -EINVAL;
+    for (size_t i = 0; i < count; i++)
+        if ((unsigned)children[i].restart > WEFT_RESTART_TEMPORARY)
+            return -EINVAL;
+    size_t each = sizeof *sup.slots + sizeof *sup.sup.children + sizeof *sup.order;
+    size_t bytes = count * each + sup.sup.config.intensity * sizeof(int64_t);
+    sup.slots = wefti_alloc(bytes);
+    if (!sup.slots)
+        return -ENOMEM;
+    sup.sup.children = (struct wefti_sup_child *)(void *)(sup.slots + count);
+    sup.order = (size_t *)(void *)(sup.sup.children + count);
+    sup.sup.restarts = (int64_t *)(void *)(sup.order + count);
+    sup.sup.told_as = sup.order;
+    error = sort(&sup, children);
+    for (size_t i = 0; i < count && !error; i++) {
+        const weft_process_child *child = &children[sup.order[i]];
+        sup.slots[i] = (struct slot){.child = child};
+        sup.sup.children[i] = (struct wefti_sup_child){.restart = child->restart};
+    }
+    if (!error)
+        error = wefti_sup_run(&sup.sup);
+    wefti_free(sup.slots, bytes);
+    return error;
+}

@@ -1,0 +1,158 @@
+/* policy.c - who is started again, when, and when to give up (policy.h). */
+#include "supervise/policy.h"
+
+#include "sched/spawn.h"
+
+#define SECOND INT64_C(1000000000)
+
+static void report(struct wefti_sup *sup, size_t at, weft_supervised what, int status) {
+    if (sup->config.report)
+        sup->config.report(sup->config.report_arg, sup->told_as ? sup->told_as[at] : at, what, status);
+}
+
+static int start(struct wefti_sup *sup, size_t at) {
+    struct wefti_sup_child *child = &sup->children[at];
+    child->began = weft_now();
+    int error = sup->kind->start(sup, at);
+    child->state = error ? WEFTI_SUP_DOWN : WEFTI_SUP_UP;
+    if (!error)
+        report(sup, at, WEFT_SUPERVISED_STARTED, 0);
+    return error;
+}
+
+static bool reap(struct wefti_sup *sup, size_t at) {
+    struct wefti_sup_child *child = &sup->children[at];
+    if (child->state != WEFTI_SUP_UP || !sup->kind->reap(sup, at, &child->status))
+        return false;
+    child->state = WEFTI_SUP_DOWN;
+    report(sup, at, WEFT_SUPERVISED_ENDED, child->status);
+    return true;
+}
+
+/* Those from `first` on, newest first. */
+static void end_from(struct wefti_sup *sup, size_t first) {
+    for (size_t i = sup->count; i-- > first;) {
+        if (sup->children[i].state == WEFTI_SUP_UP) {
+            sup->kind->stop(sup, i);
+            bool ended = reap(sup, i);
+            wefti_assert(ended, i);
+        }
+        sup->children[i].state = WEFTI_SUP_DOWN;
+    }
+}
+
+/* One more restart now: is that too many? */
+static bool too_often(struct wefti_sup *sup, int64_t now) {
+    const weft_supervisor_config *config = &sup->config;
+    if (config->intensity == 0)
+        return false;
+    int64_t *oldest = &sup->restarts[sup->restarted % config->intensity];
+    if (sup->restarted >= config->intensity && now - *oldest < config->period)
+        return true;
+    *oldest = now;
+    sup->restarted++;
+    return false;
+}
+
+/* How long to wait before it is started again. */
+static int64_t pause(struct wefti_sup *sup, struct wefti_sup_child *child, int64_t now) {
+    const weft_supervisor_config *config = &sup->config;
+    if (config->backoff_min < 0)
+        return 0;
+    if (now - child->began >= config->stable)
+        child->pause = 0;
+    double next = child->pause ? (double)child->pause * config->backoff_factor : (double)config->backoff_min;
+    child->pause = next < (double)config->backoff_max ? (int64_t)next : config->backoff_max;
+    if (config->backoff_jitter < 0)
+        return child->pause;
+    double random = (double)wefti_random_below(&wefti_worker_here()->random, 1u << 20) / (double)(1u << 19) - 1.0;
+    return child->pause + (int64_t)((double)child->pause * config->backoff_jitter * random);
+}
+
+/* The child has ended.  0; or it gives up, with this. */
+static int handle(struct wefti_sup *sup, size_t at) {
+    struct wefti_sup_child *child = &sup->children[at];
+    if (!sup->kind->goes_on(sup))
+        return -ECANCELED; /* and it was for that */
+    bool failed = child->status < 0 && child->status != -ECANCELED;
+    if (child->restart == WEFT_RESTART_TEMPORARY || (child->restart == WEFT_RESTART_TRANSIENT && !failed))
+        return 0;
+    int64_t now = weft_now();
+    if (too_often(sup, now)) {
+        report(sup, at, WEFT_SUPERVISED_GAVE_UP, child->status);
+        return failed ? child->status : -ELOOP;
+    }
+    int64_t due = now + pause(sup, child, now);
+    size_t first = at, last = at;
+    if (sup->config.strategy != WEFT_STRATEGY_ONE_FOR_ONE) {
+        first = sup->config.strategy == WEFT_STRATEGY_ONE_FOR_ALL ? 0 : at;
+        last = sup->count - 1;
+        end_from(sup, first);
+    }
+    for (size_t i = first; i <= last; i++)
+        if (sup->children[i].restart != WEFT_RESTART_TEMPORARY) {
+            sup->children[i].state = WEFTI_SUP_WAITING;
+            sup->children[i].due = due;
+        }
+    return 0;
+}
+
+/* Start what is due, in order.  *next: when to come back; *left: something runs, or will.  0; or it gives up. */
+static int start_due(struct wefti_sup *sup, int64_t *next, bool *left) {
+    *next = WEFT_NEVER;
+    *left = false;
+    for (size_t i = 0; i < sup->count; i++) {
+        struct wefti_sup_child *child = &sup->children[i];
+        if (child->state == WEFTI_SUP_WAITING && child->due <= weft_now()) {
+            int error = start(sup, i);
+            if (error == -ECANCELED)
+                return error;
+            if (error) { /* as if it had begun and failed */
+                child->status = error;
+                if ((error = handle(sup, i)))
+                    return error;
+            }
+        }
+        *left |= child->state != WEFTI_SUP_DOWN;
+        if (child->state == WEFTI_SUP_WAITING && child->due < *next)
+            *next = child->due;
+    }
+    return 0;
+}
+
+int wefti_sup_run(struct wefti_sup *sup) {
+    int error = 0;
+    for (size_t i = 0; i < sup->count && !error; i++)
+        error = start(sup, i);
+    for (int64_t next; !error;) {
+        bool left;
+        for (size_t i = 0; i < sup->count && !error; i++)
+            if (reap(sup, i))
+                error = handle(sup, i);
+        if (error || (error = start_due(sup, &next, &left)) || !left)
+            break;
+        if (sup->kind->wait(sup, WEFTI_SUP_ANY, next) == -ECANCELED)
+            error = -ECANCELED;
+    }
+    end_from(sup, 0);
+    return error;
+}
+
+int wefti_sup_config(const weft_supervisor_config *given, weft_supervisor_config *config) {
+    *config = (weft_supervisor_config)WEFT_SUPERVISOR_CONFIG_INIT;
+    int error =
+        given ? wefti_known_struct(given, offsetof(weft_supervisor_config, strategy), config, sizeof *config) : 0;
+    if (error)
+        return error;
+    if ((unsigned)config->strategy > WEFT_STRATEGY_REST_FOR_ONE || config->period < 0 || config->backoff_max < 0 ||
+        config->backoff_factor < 0 || config->backoff_jitter > 1 || config->stable < 0)
+        return -EINVAL;
+    config->period = config->period ? config->period : 5 * SECOND;
+    config->backoff_min = config->backoff_min ? config->backoff_min : SECOND;
+    config->backoff_max = config->backoff_max ? config->backoff_max : 90 * SECOND;
+    config->backoff_factor = config->backoff_factor > 0 ? config->backoff_factor : 2;
+    config->backoff_jitter = config->backoff_jitter > 0 || config->backoff_jitter < 0 ? config->backoff_jitter : 0.1;
+    config->stable = config->stable ? config->stable : 5 * SECOND;
+    config->grace = config->grace < 0 ? 0 : config->grace ? config->grace : 10 * SECOND;
+    return 0;
+}

@@ -1,0 +1,444 @@
+/* process_builtin.c - the library's own commands: clock, timers, spawn, send, links, monitors, channels, blocking calls, sockets. */
+#include <weft/command.h>
+
+#include "process.h"
+
+/* A process that asks once, and notes what it hears, until it has heard `want` events. */
+struct script {
+    void (*ask)(weft_step *out); /* in the first step */
+    int want;
+    bool trap_idle; /* idle instead of blocked */
+};
+
+static struct {
+    weft_message event[8];
+    unsigned char data[8][64];
+    int64_t at[8];
+    int count;
+} heard; /* by the one process of a test; read after its end */
+
+static int run_script(void *raw, const weft_message *events, size_t count, weft_step *out) {
+    struct script *script = raw;
+    for (size_t i = 0; i < count && heard.count < 8; i++) {
+        heard.event[heard.count] = events[i];
+        heard.at[heard.count] = weft_now();
+        size_t size = events[i].size < 64 ? events[i].size : 64;
+        if (size)
+            memcpy(heard.data[heard.count], events[i].data, size);
+        heard.count++;
+    }
+    if (script->ask) {
+        script->ask(out);
+        script->ask = NULL;
+    }
+    out->status = heard.count >= script->want ? WEFT_STEP_DONE : script->trap_idle ? WEFT_STEP_IDLE : WEFT_STEP_YIELD;
+    return 0;
+}
+static int copy_script(void *state, weft_pid self, const char *method, const void *input, size_t size) {
+    (void)self, (void)method;
+    memcpy(state, input, size);
+    return 0;
+}
+static const weft_process_class scripted = {.size = sizeof scripted,
+                                            .name = "scripted",
+                                            .state_size = sizeof(struct script),
+                                            .init = copy_script,
+                                            .step = run_script};
+
+static weft_pid begin(weft_runtime *rt, struct script script, weft_task **task) {
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_pid pid;
+    spec.class_ = &scripted;
+    spec.input = &script;
+    spec.input_size = sizeof script;
+    spec.trap_exit = true;
+    spec.wake_blocked_on_message = true;
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, &pid, task), 0);
+    return pid;
+}
+
+/* Ask, and hear so many events. */
+static void perform(void (*ask)(weft_step *out), int want) {
+    weft_runtime *rt = fixture_begin(NULL);
+    weft_task *task;
+    begin(rt, (struct script){ask, want, false}, &task);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    fixture_end(rt);
+    REQUIRE_EQ(heard.count, want);
+}
+
+static void expect_heard(int at, weft_message_type type, uint64_t tag, int error) {
+    CHECK_EQ(heard.event[at].type, type);
+    CHECK_EQ(heard.event[at].tag, tag);
+    CHECK_EQ(heard.event[at].error, error);
+}
+
+/* -- Clock and timers. */
+
+static int64_t before;
+
+static void ask_clock(weft_step *out) {
+    before = weft_now();
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CLOCK, 3, NULL, 0), 0);
+}
+API_TEST(process_builtin_clock, "W39", .workers = {1, 2}) {
+    int64_t now;
+    perform(ask_clock, 1);
+    expect_heard(0, WEFT_MESSAGE_YIELD, 3, 0);
+    CHECK_EQ(heard.event[0].size, sizeof now);
+    memcpy(&now, heard.data[0], sizeof now);
+    CHECK(now >= before);
+}
+
+static void ask_timers(weft_step *out) {
+    before = weft_now();
+    for (int i = 3; i >= 1; i--) {
+        weft_command_timer timer = {before + i * INT64_C(20000000)};
+        CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_TIMER, (uint64_t)i, &timer, sizeof timer), 0);
+    }
+    weft_command_timer past = {1};
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_TIMER, 0, &past, sizeof past), 0);
+}
+API_TEST(process_builtin_timers, "W7 W39", .workers = {1, 2}) {
+    unsigned seen = 0;
+    perform(ask_timers, 4);
+    for (int i = 0; i < 4; i++) {
+        uint64_t tag = heard.event[i].tag;
+        CHECK_EQ(heard.event[i].error, 0);
+        CHECK_GE(heard.at[i], before + (int64_t)tag * INT64_C(20000000));
+        if (fixture_on(
+                "sim")) /* elsewhere a busy machine may be late for all of them, and then tell of them in any order */
+            CHECK_EQ(tag, i);
+        seen |= 1u << tag;
+    }
+    CHECK_EQ(seen, 15);
+}
+
+/* One of two is cancelled by the process. */
+static void ask_cancel(weft_step *out) {
+    weft_command_timer timer = {WEFT_NEVER - 1};
+    uint64_t seven = 7, nobody = 9;
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_TIMER, 7, &timer, sizeof timer), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CANCEL, 8, &seven, sizeof seven), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CANCEL, 10, &nobody, sizeof nobody), 0);
+}
+API_TEST(process_builtin_cancel, "W39", .workers = {1, 2}) {
+    perform(ask_cancel, 3);
+    int seen = 0;
+    for (int i = 0; i < 3; i++) {
+        uint64_t tag = heard.event[i].tag;
+        seen |= tag == 7 ? 1 : tag == 8 ? 2 : 4;
+        CHECK_EQ(heard.event[i].error, tag == 7 ? -ECANCELED : tag == 8 ? 0 : -ESRCH);
+    }
+    CHECK_EQ(seen, 7);
+}
+
+/* The process ends, and nobody waits any more: the runtime stops by itself. */
+static void ask_and_end(weft_step *out) {
+    weft_command_timer timer = {WEFT_NEVER - 1};
+    for (uint64_t i = 0; i < 100; i++)
+        CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_TIMER, i, &timer, sizeof timer), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CLOCK, 100, NULL, 0), 0);
+}
+API_TEST(process_builtin_end_cancels, "W6 W38", .workers = {1, 2}) {
+    perform(ask_and_end, 1);
+    expect_heard(0, WEFT_MESSAGE_YIELD, 100, 0);
+}
+API_TEST(process_builtin_exit_cancels, "W6 W38", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin(NULL);
+    weft_task *task;
+    weft_pid pid = begin(rt, (struct script){ask_and_end, 99, false}, &task);
+    CHECK_EQ(weft_process_exit(rt, pid, -EIO), 0);
+    CHECK_EQ(fixture_finish(task).status, -ECANCELED);
+    fixture_end(rt);
+}
+
+/* -- Wrong payloads, and numbers that nobody has. */
+
+static void ask_wrong(weft_step *out) {
+    for (unsigned command = WEFT_COMMAND_TIMER; command <= WEFT_COMMAND_WRITE; command++)
+        if (command != WEFT_COMMAND_CLOCK && command < WEFT_COMMAND_TIMER + 7)
+            CHECK_EQ(weft_yield_command(out, command, command, "x", 1), 0);
+    CHECK_EQ(weft_yield_command(out, 255, 255, NULL, 0), 0);
+}
+API_TEST(process_builtin_wrong, "W39") {
+    perform(ask_wrong, 8);
+    for (int i = 0; i < 8; i++)
+        CHECK_EQ(heard.event[i].error, heard.event[i].tag == 255 ? -ENOSYS : -EINVAL);
+}
+static void ask_wrong_too(weft_step *out) {
+    for (unsigned command = WEFT_COMMAND_DEMONITOR; command <= WEFT_COMMAND_WRITE; command++)
+        CHECK_EQ(weft_yield_command(out, command, command, "x", 1), 0);
+}
+API_TEST(process_builtin_wrong_too, "W39") {
+    perform(ask_wrong_too, 8);
+    for (int i = 0; i < 8; i++)
+        CHECK_EQ(heard.event[i].error, -EINVAL);
+}
+static int never_called(const weft_command *command, void *arg) {
+    (void)command, (void)arg;
+    return -EIO;
+}
+API_TEST(process_builtin_is_taken, "W39") {
+    weft_runtime *rt = fixture_begin(NULL);
+    CHECK_EQ(weft_command_register(rt, WEFT_COMMAND_TIMER, never_called, NULL), -EEXIST);
+    CHECK_EQ(weft_command_register(rt, 255, never_called, NULL), -EEXIST);
+    CHECK_EQ(weft_command_register(rt, 191, never_called, NULL), 0);
+    CHECK_EQ(weft_command_register(rt, 256, never_called, NULL), 0);
+    fixture_end(rt);
+}
+
+/* -- Processes. */
+
+static int fail(void *arg) {
+    (void)arg;
+    return -EDOM;
+}
+static void ask_spawn(weft_step *out) {
+    weft_command_spawn spawn = {.spec = WEFT_PROCESS_SPEC_INIT, .linked = true};
+    spawn.spec.fn = fail;
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_SPAWN, 1, &spawn, sizeof spawn), 0);
+    spawn.linked = false;
+    spawn.monitored = true;
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_SPAWN, 2, &spawn, sizeof spawn), 0);
+    spawn.linked = true;
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_SPAWN, 3, &spawn, sizeof spawn), 0);
+}
+API_TEST(process_builtin_spawn, "W39", .workers = {1, 2}) {
+    perform(ask_spawn, 5);
+    weft_command_spawned linked, monitored;
+    int seen = 0;
+    for (int i = 0; i < 5; i++) {
+        const weft_message *event = &heard.event[i];
+        if (event->type == WEFT_MESSAGE_YIELD && event->tag == 3)
+            CHECK_EQ(event->error, -EINVAL);
+        else if (event->type == WEFT_MESSAGE_YIELD)
+            memcpy(event->tag == 1 ? &linked : &monitored, heard.data[i], sizeof linked);
+        else
+            seen++;
+    }
+    CHECK_EQ(seen, 2);
+    for (int i = 0; i < 5; i++) {
+        const weft_message *event = &heard.event[i];
+        if (event->type == WEFT_MESSAGE_EXIT) {
+            CHECK_EQ(event->from, linked.pid);
+            CHECK_EQ(event->error, -EDOM);
+        } else if (event->type == WEFT_MESSAGE_DOWN) {
+            CHECK_EQ(event->from, monitored.pid);
+            CHECK_EQ(event->tag, monitored.monitor);
+        }
+    }
+}
+
+static weft_pid other;
+static void ask_links(weft_step *out) {
+    uint64_t bad = WEFT_TAG_RESERVED | 5;
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_LINK, 1, &other, sizeof other), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_UNLINK, 2, &other, sizeof other), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_MONITOR, 3, &other, sizeof other), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_DEMONITOR, 4, &bad, sizeof bad), 0);
+}
+static int wait_for_one(void *arg) {
+    weft_message m;
+    (void)arg;
+    return weft_receive(&m, NULL, NULL, WEFT_NEVER);
+}
+API_TEST(process_builtin_links, "W39", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin(NULL);
+    weft_task *task;
+    REQUIRE_EQ(weft_process_go(rt, wait_for_one, NULL, &other), 0);
+    begin(rt, (struct script){ask_links, 4, false}, &task);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    CHECK_EQ(weft_send(rt, other, 0, NULL, 0), 0);
+    fixture_end(rt);
+    for (int i = 0; i < 4; i++)
+        expect_heard(i, WEFT_MESSAGE_YIELD, (uint64_t)i + 1, i == 3 ? -ESRCH : 0);
+    CHECK_EQ(heard.event[2].size, 8);
+}
+
+/* -- Messages: one that fits, one that has to wait for room, one to nobody. */
+
+static void send_command(weft_step *out, uint64_t tag, weft_pid to, const char *text) {
+    struct {
+        weft_command_send send;
+        char text[8];
+    } payload = {{to, 40 + tag, WEFT_NEVER}, {0}};
+    memcpy(payload.text, text, strlen(text));
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_SEND, tag, &payload, sizeof payload.send + strlen(text)), 0);
+}
+static void ask_send(weft_step *out) {
+    send_command(out, 1, other, "one");
+    send_command(out, 2, other, "two");
+    send_command(out, 3, WEFT_PID_NONE, "");
+}
+static weft_event *go;
+static int receive_two(void *arg) {
+    weft_message m;
+    (void)arg;
+    CHECK_EQ(weft_event_wait(go, WEFT_NEVER), 0);
+    for (uint64_t i = 1; i <= 2; i++) {
+        CHECK_EQ(weft_receive(&m, NULL, NULL, WEFT_NEVER), 0);
+        CHECK_EQ(m.tag, 40 + i);
+        CHECK_EQ(m.size, 3);
+        CHECK_EQ(memcmp(m.data, i == 1 ? "one" : "two", 3), 0);
+        CHECK(m.from != WEFT_PID_NONE);
+    }
+    return 0;
+}
+API_TEST(process_builtin_send, "W29 W39", .workers = {1, 2}) {
+    weft_event event = WEFT_EVENT_INIT;
+    weft_runtime *rt = fixture_begin(NULL);
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_task *task, *receiver;
+    go = &event;
+    spec.fn = receive_two;
+    spec.max_messages = 1;
+    spec.policy = WEFT_MAILBOX_BLOCK;
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, &other, &receiver), 0);
+    begin(rt, (struct script){ask_send, 3, false}, &task);
+    weft_event_set(go);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    CHECK_EQ(fixture_finish(receiver).status, 0);
+    fixture_end(rt);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(heard.event[i].error, heard.event[i].tag == 3 ? -ESRCH : 0);
+}
+
+/* -- Channels. */
+
+static weft_chan *chan, *empty;
+struct value {
+    uint64_t number[6]; /* larger than a message has room for */
+};
+static void ask_chan(weft_step *out) {
+    struct {
+        weft_command_chan chan;
+        struct value value;
+    } payload = {{chan, sizeof(struct value), WEFT_NEVER}, {{1, 2, 3, 4, 5, 6}}};
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CHAN_SEND, 1, &payload, sizeof payload), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CHAN_SEND, 2, &payload, sizeof payload), 0); /* full: it waits */
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CHAN_RECV, 3, &payload, sizeof payload.chan), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CHAN_RECV, 4, &payload, sizeof payload.chan), 0);
+    payload.chan.chan = empty;
+    payload.chan.until = weft_after(1000000);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CHAN_RECV, 5, &payload, sizeof payload.chan), 0);
+}
+API_TEST(process_builtin_chan, "W7 W39", .workers = {1, 2}) {
+    REQUIRE_EQ(weft_chan_create(sizeof(struct value), 1, &chan), 0);
+    REQUIRE_EQ(weft_chan_create(sizeof(struct value), 1, &empty), 0);
+    perform(ask_chan, 5);
+    for (int i = 0; i < 5; i++) {
+        uint64_t tag = heard.event[i].tag;
+        CHECK_EQ(heard.event[i].error, tag == 5 ? -ETIMEDOUT : 0);
+        CHECK_EQ(heard.event[i].size, tag == 3 || tag == 4 ? sizeof(struct value) : 0);
+        const struct value *value = (const void *)heard.data[i];
+        CHECK(!heard.event[i].size || (value->number[0] == 1 && value->number[5] == 6));
+    }
+    CHECK_EQ(weft_chan_destroy(chan), 0);
+    CHECK_EQ(weft_chan_destroy(empty), 0);
+}
+
+/* -- Blocking calls. */
+
+static int add_one(void *arg) { return *(int *)arg + 1; }
+static int number = 41;
+static void ask_blocking(weft_step *out) {
+    weft_command_blocking blocking = {add_one, &number, WEFT_NEVER};
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_BLOCKING, 1, &blocking, sizeof blocking), 0);
+}
+API_TEST(process_builtin_blocking, "W39", .workers = {1, 2}) {
+    int result;
+    perform(ask_blocking, 1);
+    expect_heard(0, WEFT_MESSAGE_YIELD, 1, 0);
+    REQUIRE_EQ(heard.event[0].size, sizeof result);
+    memcpy(&result, heard.data[0], sizeof result);
+    CHECK_EQ(result, 42);
+}
+
+/* -- Sockets: one process listens, connects to itself, writes and reads. */
+
+static weft_io *listener;
+static int echo_stage;
+static weft_io *ends[2];
+
+static void io_command(weft_step *out, unsigned command, uint64_t tag, weft_io *io, const char *text) {
+    struct {
+        weft_command_socket_io io;
+        char text[16];
+    } payload = {{io, 16, weft_after(INT64_C(60000000000))}, {0}};
+    memcpy(payload.text, text, strlen(text));
+    CHECK_EQ(weft_yield_command(out, command, tag, &payload, sizeof payload.io + strlen(text)), 0);
+}
+
+static int talk(void *state, const weft_message *events, size_t count, weft_step *out) {
+    (void)state;
+    out->status = WEFT_STEP_YIELD;
+    for (size_t i = 0; i < count; i++) {
+        CHECK_EQ(events[i].type, WEFT_MESSAGE_YIELD);
+        CHECK_EQ(events[i].error, 0);
+        if (events[i].error)
+            return events[i].error;
+        if (events[i].tag <= 1) {
+            CHECK_EQ(events[i].size, sizeof(weft_command_socket));
+            ends[events[i].tag] = ((const weft_command_socket *)events[i].data)->io;
+            if (ends[0] && ends[1]) {
+                io_command(out, WEFT_COMMAND_READ, 2, ends[0], "");
+                io_command(out, WEFT_COMMAND_WRITE, 3, ends[1], "hello");
+            }
+        } else if (events[i].tag == 2) {
+            CHECK_EQ(events[i].size, 5);
+            CHECK_EQ(memcmp(events[i].data, "hello", 5), 0);
+            echo_stage++;
+        } else if (events[i].tag == 3) {
+            echo_stage++;
+        }
+    }
+    if (!count) {
+        weft_command_connect connect = {.until = weft_after(INT64_C(60000000000))};
+        CHECK_EQ(weft_local_addr(listener, &connect.addr), 0);
+        io_command(out, WEFT_COMMAND_ACCEPT, 0, listener, "");
+        CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CONNECT, 1, &connect, sizeof connect), 0);
+    }
+    if (echo_stage == 2)
+        out->status = WEFT_STEP_DONE;
+    return 0;
+}
+static const weft_process_class talking = {.size = sizeof talking, .name = "talking", .step = talk};
+
+API_TEST(process_builtin_socket, "W39", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin(NULL);
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_task *task;
+    weft_pid pid;
+    REQUIRE_EQ(weft_tcp_listen("127.0.0.1", 0, NULL, &listener), 0);
+    spec.class_ = &talking;
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, &pid, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    CHECK_EQ(weft_close(ends[0]), 0);
+    CHECK_EQ(weft_close(ends[1]), 0);
+    CHECK_EQ(weft_close(listener), 0);
+    fixture_end(rt);
+}
+
+/* The process ends while it accepts, and with a connection unread: neither is left open. */
+static void ask_accept(weft_step *out) { io_command(out, WEFT_COMMAND_ACCEPT, 0, listener, ""); }
+API_TEST(process_builtin_socket_unseen, "W6 W38", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin(NULL);
+    weft_task *task;
+    weft_io *client;
+    weft_addr addr;
+    char byte;
+    REQUIRE_EQ(weft_tcp_listen("127.0.0.1", 0, NULL, &listener), 0);
+    weft_pid pid = begin(rt, (struct script){ask_accept, 9, false}, &task);
+    REQUIRE_EQ(weft_local_addr(listener, &addr), 0);
+    REQUIRE_EQ(weft_connect(&addr, &client, fixture_soon()), 0);
+    CHECK_EQ(weft_process_exit(rt, pid, -EIO), 0);
+    CHECK_EQ(fixture_finish(task).status, -ECANCELED);
+    CHECK_EQ(weft_close(listener), 0); /* one that was not accepted is reset */
+    if (heard.count)
+        CHECK_EQ(weft_close(((weft_command_socket *)(void *)heard.data[0])->io), 0); /* it was quick: ours to close */
+    ssize_t got = weft_read(client, &byte, 1, fixture_soon());
+    CHECK(got == 0 || got == -ECONNRESET);
+    CHECK_EQ(weft_close(client), 0);
+    fixture_end(rt);
+}
