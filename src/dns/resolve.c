@@ -11,6 +11,7 @@
 #include <weft/blocking.h>
 
 #include "base/atomic.h"
+#include "budget/cap.h"
 #include "dns/dns.h"
 #include "plat/plat.h"
 #include "queue/lock.h"
@@ -109,6 +110,7 @@ static void unref(void *arg) {
 
 static int look_up(struct lookup *lookup, weft_deadline until) {
     weft_blocking_spec spec = WEFT_BLOCKING_SPEC_INIT;
+    spec.cap = &wefti_cap_library;
     spec.fn = lookup_job;
     spec.arg = lookup;
     spec.drop = unref;
