@@ -32,6 +32,7 @@ struct start {
     struct node *node;
     weft_io *listener;
     int signals;
+    unsigned connections;
     bool drained;
 };
 
@@ -95,7 +96,7 @@ static int run_server(void *arg) {
     options.max_body = NODE_BODY;
     options.drain = LINGER;
     options.stack_size = NODE_STACK;
-    options.max_connections = 10000;
+    options.max_connections = start->connections;
     options.server = "weft";
     int error = weft_http_serve(start->listener, &options, node_handle, start->node);
     return error == -ECANCELED ? 0 : error;
@@ -260,9 +261,11 @@ static void raise_descriptors(void) {
     }
 }
 
-static int run_node(struct node *node, struct ledger_config *config, weft_config *runtime, weft_io *listener) {
+static int run_node(struct node *node, struct ledger_config *config, weft_config *runtime, weft_io *listener,
+                    unsigned connections) {
     char why[256] = "";
-    struct start start = {.node = node, .listener = listener, .signals = take_signals(), .drained = true};
+    struct start start = {
+        .node = node, .listener = listener, .signals = take_signals(), .drained = true, .connections = connections};
     config->told = told;
     config->arg = node;
     node->dir = config->dir;
@@ -305,7 +308,8 @@ static const char usage[] =
 
 int command_node(int argc, char **argv) {
     const char *data = "data", *listen = "127.0.0.1:7711", *token_file = NULL, *source = "wall";
-    uint64_t shard_workers = 0, workers = 0, pool = 0, batch = 0, shards = 0, map = 0, gas = 0, lua = 0;
+    uint64_t connections = 1000, shard_workers = 0, workers = 0, pool = 0, batch = 0, shards = 0, map = 0, gas = 0,
+             lua = 0;
     int64_t quantum = WEFT_LANE_QUANTUM, every = 12 * SECOND;
     bool memory = false;
     struct option_many hosts = {.count = 0};
@@ -317,6 +321,7 @@ int command_node(int argc, char **argv) {
         {"host", 0, OPTION_MANY, &hosts, "NAME", "a name by which the node may be asked, beside numeric addresses", 0},
         {"shard-workers", 'w', OPTION_COUNT, &shard_workers, "N", "threads that run shards (usable CPUs)", 0},
         {"workers", 0, OPTION_COUNT, &workers, "N", "threads that answer requests (usable CPUs)", 0},
+        {"max-connections", 0, OPTION_COUNT, &connections, "N", "at once; more wait (1000)", 0},
         {"quantum", 'q', OPTION_TIME, &quantum, "MS", "a shard's turn (100ms); 0: one batch", 1000000},
         {"max-pool", 0, OPTION_COUNT, &pool, "N", "transactions that wait in a shard (100000)", 0},
         {"max-batch", 0, OPTION_COUNT, &batch, "N", "transactions in a block (4096)", 0},
@@ -355,6 +360,8 @@ int command_node(int argc, char **argv) {
         complain(me, "no memory");
     else if (shard_workers > 1024 || workers > 1024)
         status = (complain(me, "at most 1024 workers"), EXIT_USAGE);
+    else if (connections == 0 || connections > 1000000)
+        status = (complain(me, "--max-connections: 1 to 1000000"), EXIT_USAGE);
     else if (context_parse(&node->context, source))
         status =
             (complain(me, "--context: '%s' is not wall, file:PATH or http://HOST[:PORT][/PATH]", source), EXIT_USAGE);
@@ -366,7 +373,7 @@ int command_node(int argc, char **argv) {
             node->auth.hosts[node->auth.host_count++] = hosts.values[i];
         status = open_listener(node, listen, token_file, &listener);
         if (status == EXIT_GOOD)
-            status = run_node(node, &config, &runtime, listener);
+            status = run_node(node, &config, &runtime, listener, (unsigned)connections);
     }
     weft_close(listener);
     free(node);

@@ -100,6 +100,13 @@ static size_t utf8_length(const unsigned char *at, size_t left) {
     return point < least[length] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000) ? 0 : length;
 }
 
+size_t text_harmless(const void *bytes, size_t left) {
+    const unsigned char *at = bytes;
+    size_t length = left ? utf8_length(at, left) : 0;
+    bool c1 = length == 2 && at[0] == 0xc2 && at[1] < 0xa0;
+    return length == 1 && (at[0] < 0x20 || at[0] == 0x7f) ? 0 : c1 ? 0 : length;
+}
+
 static bool is_utf8(const void *bytes, size_t size) {
     const unsigned char *at = bytes;
     for (size_t i = 0, length; i < size; i += length)
