@@ -227,18 +227,20 @@ static int open_listener(struct node *node, const char *listen, const char *toke
     return EXIT_GOOD;
 }
 
-static void announce(const struct node *node, const struct ledger_config *config) {
-    const char *token = node->auth.needed ? " -H \"Authorization: Bearer $(cat TOKEN-FILE)\"" : "";
+/* The commands work also when the store is not new: the nonce is the next. */
+static void announce(const struct node *node, const struct ledger_config *config, const char *token_file) {
+    const char *before = token_file ? " -H \"Authorization: Bearer $(cat '" : "", *after = token_file ? "')\"" : "";
+    bool known = weft_shard_find(ledger_lane(node->ledger), "demo") != NULL;
+    uint64_t nonce = known ? ledger_nonce(node->ledger, "demo", "me") + 1 : 1;
     printf("weft node %s: http://%s/ (%s, %u shard workers)\n", weft_version(), node->address,
            config->dir ? config->dir : "in memory", weft_lane_workers(ledger_lane(node->ledger)));
-    printf(
-        "try:\n"
-        "  curl --json "
-        "'{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tx_submit\",\"params\":{\"shard\":\"demo\",\"wait_ms\":1000,"
-        "\"tx\":{\"method\":\"set\",\"sender\":\"me\",\"nonce\":1,\"args\":[\"greeting\",\"hello\"]}}}'%s http://%s/\n"
-        "  curl --json '{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"state_get\",\"params\":{\"shard\":\"demo\",\"key\":"
-        "\"greeting\"}}' http://%s/\n",
-        token, node->address, node->address);
+    printf("try:\n"
+           "  curl%s%s%s --json '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tx_submit\",\"params\":{\"shard\":\"demo\","
+           "\"wait_ms\":1000,\"tx\":{\"method\":\"set\",\"sender\":\"me\",\"nonce\":%llu,"
+           "\"args\":[\"greeting\",\"hello\"]}}}' http://%s/\n"
+           "  curl --json '{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"state_get\",\"params\":{\"shard\":\"demo\","
+           "\"key\":\"greeting\"}}' http://%s/\n",
+           before, token_file ? token_file : "", after, (unsigned long long)nonce, node->address, node->address);
     fflush(stdout);
 }
 
@@ -262,7 +264,7 @@ static void raise_descriptors(void) {
 }
 
 static int run_node(struct node *node, struct ledger_config *config, weft_config *runtime, weft_io *listener,
-                    unsigned connections) {
+                    unsigned connections, const char *token_file) {
     char why[256] = "";
     struct start start = {
         .node = node, .listener = listener, .signals = take_signals(), .drained = true, .connections = connections};
@@ -281,7 +283,7 @@ static int run_node(struct node *node, struct ledger_config *config, weft_config
     else if (error)
         complain(me, "cannot start: %s", weft_strerror(error));
     if (!error) {
-        announce(node, config);
+        announce(node, config, token_file);
         error = weft_fiber_run(runtime, run, &start, NULL);
         leave_signals();
         if (error)
@@ -373,7 +375,7 @@ int command_node(int argc, char **argv) {
             node->auth.hosts[node->auth.host_count++] = hosts.values[i];
         status = open_listener(node, listen, token_file, &listener);
         if (status == EXIT_GOOD)
-            status = run_node(node, &config, &runtime, listener, (unsigned)connections);
+            status = run_node(node, &config, &runtime, listener, (unsigned)connections, token_file);
     }
     weft_close(listener);
     free(node);
