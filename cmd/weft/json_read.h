@@ -2,7 +2,7 @@
  *
  * RFC 8259, and besides refused: names that occur twice in an object, a zero byte in a name, integers beyond 64 bits, reals beyond a double, more than
  * `depth` brackets inside each other, more than `values` values.  Otherwise it is json_loadb with JSON_REJECT_DUPLICATES,
- * JSON_DECODE_ANY and JSON_ALLOW_NUL: test/fuzz/json_read.c holds the two against each other.
+ * JSON_DECODE_ANY and JSON_ALLOW_NUL: test/fuzz/node_json_read.c holds the two against each other.
  */
 #ifndef WEFT_CMD_JSON_READ_H
 #define WEFT_CMD_JSON_READ_H

@@ -1,4 +1,4 @@
-/* json_read.c - our reader of JSON against jansson's, on any bytes (libFuzzer): both refuse it, or both read the same. */
+/* node_json_read.c - our reader of JSON against jansson's, on any bytes (libFuzzer): both refuse it, or both read the same. */
 #include "json_read.h"
 
 #include <stdbool.h>
