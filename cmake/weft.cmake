@@ -17,5 +17,7 @@ target_link_options(weft PRIVATE -Wl,-z,relro,-z,now,-z,noexecstack)
 
 install(TARGETS weft)
 install(FILES docs/man/weft.1 docs/man/weft-node.1 docs/man/weft-tx.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-configure_file(cmake/weft-node.service.in weft-node.service @ONLY)
+# The prefix may be chosen when installing.
+install(CODE "set(bindir \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
+configure_file(\"${PROJECT_SOURCE_DIR}/cmake/weft-node.service.in\" \"${CMAKE_CURRENT_BINARY_DIR}/weft-node.service\" @ONLY)")
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/weft-node.service DESTINATION lib/systemd/system)

@@ -7,7 +7,7 @@ extern const struct bench_workload bench_floor_workload, bench_spawn_join, bench
     bench_idle_memory, bench_yield, bench_wake_pingpong, bench_steal, bench_idle_cpu, bench_parallel_for, bench_inject,
     bench_pingpong, bench_mpsc, bench_skynet, bench_select, bench_sleepers, bench_timer, bench_echo, bench_http,
     bench_idle_connections, bench_mutex, bench_sem, bench_rwlock, bench_actor_pingpong, bench_actor_ring,
-    bench_actor_big, bench_actor_create, bench_blocking, bench_shards;
+    bench_actor_big, bench_actor_create, bench_blocking, bench_shards, bench_ledger, bench_recovery;
 
 const struct bench_workload *const bench_workloads[] = {
     &bench_floor_workload,
@@ -40,6 +40,10 @@ const struct bench_workload *const bench_workloads[] = {
     &bench_actor_ring,
     &bench_actor_big,
     &bench_actor_create,
+#ifdef BENCH_LEDGER
+    &bench_ledger,
+    &bench_recovery,
+#endif
     NULL,
 };
 

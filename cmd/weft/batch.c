@@ -257,7 +257,7 @@ static void tell(struct ledger *book, struct made *made, weft_shard *shard) {
     struct block_record record;
     size_t count = 0;
     if (receipts && block_open(made->block.bytes.data, made->block.bytes.size, &view) == 0)
-        for (; count < made->block.txs && block_record_at(&view, (uint32_t)count, &record) == 0; count++)
+        for (; count < made->block.txs && block_record_made(&view, (uint32_t)count, &record) == 0; count++)
             receipts[count] = record.receipt;
     book->config.told(book->config.arg, shard, &made->about, receipts, count);
     free(receipts);

@@ -70,6 +70,8 @@ int block_open(const void *data, size_t size, struct block_view *out);
 const char *block_check(const struct block_view *view);
 /* A transaction by its index, alone.  0; -ENOENT; -EBADMSG. */
 int block_record_at(const struct block_view *view, uint32_t index, struct block_record *out);
+/* The same of a block that was just made: without the CRC. */
+int block_record_made(const struct block_view *view, uint32_t index, struct block_record *out);
 /* Its next step: false after the last, or when it is damaged (record->steps.bad). */
 bool block_next_step(struct block_record *record, struct ledger_step *step);
 /* The ids, with the table's CRC looked at; copied, since they are not aligned: the caller frees them.  0; -EBADMSG; -ENOMEM. */

@@ -46,20 +46,21 @@ struct ledger_receipt {
     size_t output_size;
 };
 
-/* What the outside is told when a block has become durable, on a lane's thread: must be quick. */
+/* What the outside is told when a block has become durable, on a lane's thread: must be quick.  Without memory for them the receipts are left out: then
+ * count is less than block->txs, and they can be read. */
 typedef void (*ledger_told_fn)(void *arg, weft_shard *shard, const struct ledger_block *block,
                                const struct ledger_receipt *receipts, size_t count);
 
 struct ledger_config {
-    const char *dir;      /* NULL: in memory, nothing is kept */
-    unsigned workers;     /* lane threads; 0 = usable CPUs */
-    int64_t quantum;      /* ns */
-    size_t max_pool;      /* transactions that wait in a shard; 0 = 100,000 */
-    size_t max_batch;     /* 0 = 4,096 */
-    size_t max_shards;    /* 0 = 16,384 */
-    size_t map_size;      /* largest size of a shard's store; 0 = 1 GiB (address space, not disk) */
-    uint64_t gas_limit;   /* of a transaction that names none, and the most it may; 0 = 10,000,000 */
-    size_t lua_memory;    /* bytes a contract may use; 0 = 8 MiB */
+    const char *dir; /* NULL: in memory, nothing is kept */
+    unsigned workers; /* lane threads; 0 = usable CPUs */
+    int64_t quantum; /* ns */
+    size_t max_pool; /* transactions that wait in a shard; 0 = 100,000 */
+    size_t max_batch; /* 0 = 4,096 */
+    size_t max_shards; /* 0 = 16,384 */
+    size_t map_size; /* largest size of a shard's store; 0 = 1 GiB (address space, not disk) */
+    uint64_t gas_limit; /* of a transaction that names none, and the most it may; 0 = 10,000,000 */
+    size_t lua_memory; /* bytes a contract may use; 0 = 8 MiB */
     ledger_told_fn told;
     void *arg;
 };

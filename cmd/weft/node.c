@@ -32,6 +32,7 @@ struct start {
     struct node *node;
     weft_io *listener;
     int signals;
+    unsigned connections;
     bool drained;
 };
 
@@ -95,7 +96,7 @@ static int run_server(void *arg) {
     options.max_body = NODE_BODY;
     options.drain = LINGER;
     options.stack_size = NODE_STACK;
-    options.max_connections = 10000;
+    options.max_connections = start->connections;
     options.server = "weft";
     int error = weft_http_serve(start->listener, &options, node_handle, start->node);
     return error == -ECANCELED ? 0 : error;
@@ -226,18 +227,20 @@ static int open_listener(struct node *node, const char *listen, const char *toke
     return EXIT_GOOD;
 }
 
-static void announce(const struct node *node, const struct ledger_config *config) {
-    const char *token = node->auth.needed ? " -H \"Authorization: Bearer $(cat TOKEN-FILE)\"" : "";
+/* The commands work also when the store is not new: the nonce is the next. */
+static void announce(const struct node *node, const struct ledger_config *config, const char *token_file) {
+    const char *before = token_file ? " -H \"Authorization: Bearer $(cat '" : "", *after = token_file ? "')\"" : "";
+    bool known = weft_shard_find(ledger_lane(node->ledger), "demo") != NULL;
+    uint64_t nonce = known ? ledger_nonce(node->ledger, "demo", "me") + 1 : 1;
     printf("weft node %s: http://%s/ (%s, %u shard workers)\n", weft_version(), node->address,
            config->dir ? config->dir : "in memory", weft_lane_workers(ledger_lane(node->ledger)));
-    printf(
-        "try:\n"
-        "  curl --json "
-        "'{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tx_submit\",\"params\":{\"shard\":\"demo\",\"wait_ms\":1000,"
-        "\"tx\":{\"method\":\"set\",\"sender\":\"me\",\"nonce\":1,\"args\":[\"greeting\",\"hello\"]}}}'%s http://%s/\n"
-        "  curl --json '{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"state_get\",\"params\":{\"shard\":\"demo\",\"key\":"
-        "\"greeting\"}}' http://%s/\n",
-        token, node->address, node->address);
+    printf("try:\n"
+           "  curl%s%s%s --json '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tx_submit\",\"params\":{\"shard\":\"demo\","
+           "\"wait_ms\":1000,\"tx\":{\"method\":\"set\",\"sender\":\"me\",\"nonce\":%llu,"
+           "\"args\":[\"greeting\",\"hello\"]}}}' http://%s/\n"
+           "  curl --json '{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"state_get\",\"params\":{\"shard\":\"demo\","
+           "\"key\":\"greeting\"}}' http://%s/\n",
+           before, token_file ? token_file : "", after, (unsigned long long)nonce, node->address, node->address);
     fflush(stdout);
 }
 
@@ -260,9 +263,11 @@ static void raise_descriptors(void) {
     }
 }
 
-static int run_node(struct node *node, struct ledger_config *config, weft_config *runtime, weft_io *listener) {
+static int run_node(struct node *node, struct ledger_config *config, weft_config *runtime, weft_io *listener,
+                    unsigned connections, const char *token_file) {
     char why[256] = "";
-    struct start start = {.node = node, .listener = listener, .signals = take_signals(), .drained = true};
+    struct start start = {
+        .node = node, .listener = listener, .signals = take_signals(), .drained = true, .connections = connections};
     config->told = told;
     config->arg = node;
     node->dir = config->dir;
@@ -278,7 +283,7 @@ static int run_node(struct node *node, struct ledger_config *config, weft_config
     else if (error)
         complain(me, "cannot start: %s", weft_strerror(error));
     if (!error) {
-        announce(node, config);
+        announce(node, config, token_file);
         error = weft_fiber_run(runtime, run, &start, NULL);
         leave_signals();
         if (error)
@@ -305,7 +310,8 @@ static const char usage[] =
 
 int command_node(int argc, char **argv) {
     const char *data = "data", *listen = "127.0.0.1:7711", *token_file = NULL, *source = "wall";
-    uint64_t shard_workers = 0, workers = 0, pool = 0, batch = 0, shards = 0, map = 0, gas = 0, lua = 0;
+    uint64_t connections = 1000, shard_workers = 0, workers = 0, pool = 0, batch = 0, shards = 0, map = 0, gas = 0,
+             lua = 0;
     int64_t quantum = WEFT_LANE_QUANTUM, every = 12 * SECOND;
     bool memory = false;
     struct option_many hosts = {.count = 0};
@@ -317,6 +323,7 @@ int command_node(int argc, char **argv) {
         {"host", 0, OPTION_MANY, &hosts, "NAME", "a name by which the node may be asked, beside numeric addresses", 0},
         {"shard-workers", 'w', OPTION_COUNT, &shard_workers, "N", "threads that run shards (usable CPUs)", 0},
         {"workers", 0, OPTION_COUNT, &workers, "N", "threads that answer requests (usable CPUs)", 0},
+        {"max-connections", 0, OPTION_COUNT, &connections, "N", "at once; more wait (1000)", 0},
         {"quantum", 'q', OPTION_TIME, &quantum, "MS", "a shard's turn (100ms); 0: one batch", 1000000},
         {"max-pool", 0, OPTION_COUNT, &pool, "N", "transactions that wait in a shard (100000)", 0},
         {"max-batch", 0, OPTION_COUNT, &batch, "N", "transactions in a block (4096)", 0},
@@ -355,6 +362,8 @@ int command_node(int argc, char **argv) {
         complain(me, "no memory");
     else if (shard_workers > 1024 || workers > 1024)
         status = (complain(me, "at most 1024 workers"), EXIT_USAGE);
+    else if (connections == 0 || connections > 1000000)
+        status = (complain(me, "--max-connections: 1 to 1000000"), EXIT_USAGE);
     else if (context_parse(&node->context, source))
         status =
             (complain(me, "--context: '%s' is not wall, file:PATH or http://HOST[:PORT][/PATH]", source), EXIT_USAGE);
@@ -366,7 +375,7 @@ int command_node(int argc, char **argv) {
             node->auth.hosts[node->auth.host_count++] = hosts.values[i];
         status = open_listener(node, listen, token_file, &listener);
         if (status == EXIT_GOOD)
-            status = run_node(node, &config, &runtime, listener);
+            status = run_node(node, &config, &runtime, listener, (unsigned)connections, token_file);
     }
     weft_close(listener);
     free(node);

@@ -7,12 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text.h"
+
+/* What is said may come from elsewhere (a file, a node): control characters, and what a terminal might take for one, become \xNN. */
 void complain(const char *command, const char *format, ...) {
+    char line[1024];
     va_list list;
-    fprintf(stderr, "%s: ", command);
     va_start(list, format);
-    vfprintf(stderr, format, list);
+    int size = vsnprintf(line, sizeof line, format, list);
     va_end(list);
+    size_t end = size < 0 ? 0 : (size_t)size < sizeof line ? (size_t)size : sizeof line - 1;
+    fprintf(stderr, "%s: ", command);
+    for (size_t i = 0, length; i < end; i += length ? length : 1) {
+        length = text_harmless(line + i, end - i);
+        if (length)
+            fwrite(line + i, 1, length, stderr);
+        else
+            fprintf(stderr, "\\x%02x", (unsigned char)line[i]);
+    }
     fputc('\n', stderr);
 }
 

@@ -331,12 +331,9 @@ static int take_all(struct walk *walk) {
     return error;
 }
 
-int pages_walk(const char *path, unsigned older, pages_visit visit, void *arg, uint64_t *txn, char *what, size_t room) {
-    struct walk walk = {.visit = visit, .arg = arg, .what = what, .room = room};
+int pages_walk_file(int fd, unsigned older, pages_visit visit, void *arg, uint64_t *txn, char *what, size_t room) {
+    struct walk walk = {.fd = fd, .visit = visit, .arg = arg, .what = what, .room = room};
     struct meta metas[2];
-    walk.fd = open_file(path);
-    if (walk.fd < 0)
-        return walk.fd == -ENOENT ? bad(&walk, "there is no data.mdb") : walk.fd;
     int error = take_metas(walk.fd, metas);
     if (!error) {
         walk.meta = metas[older];
@@ -347,11 +344,21 @@ int pages_walk(const char *path, unsigned older, pages_visit visit, void *arg, u
     }
     if (error == -EBADMSG)
         error = bad(&walk, "its meta pages are damaged, or it ends too early");
-    close(walk.fd);
     free(walk.used);
     free(walk.tiles);
     for (int i = 0; i < DEPTH_MAX; i++)
         free(walk.level[i]);
     bytes_free(&walk.value);
+    return error;
+}
+
+int pages_walk(const char *path, unsigned older, pages_visit visit, void *arg, uint64_t *txn, char *what, size_t room) {
+    int fd = open_file(path);
+    if (fd == -ENOENT && room)
+        snprintf(what, room, "there is no data.mdb");
+    if (fd < 0)
+        return fd == -ENOENT ? 1 : fd;
+    int error = pages_walk_file(fd, older, visit, arg, txn, what, room);
+    close(fd);
     return error;
 }

@@ -282,8 +282,8 @@ void node_state_get(struct rpc_call *call) {
     int error = submit_bytes(call->params[1], &key, why, sizeof why);
     if (error || key.size > NODE_KEY)
         rpc_fail(call, RPC_INVALID, "Invalid params: 'key' %s", error ? why : "is too long");
-    else if ((error = ledger_state_get(node->ledger, param_text(call, 0), key.data, key.size, put_value, call->out)) ==
-             -ENOENT)
+    else if ((error = ledger_state_get(node->ledger, param_text(call, 0), key.data ? (void *)key.data : "", key.size,
+                                       put_value, call->out)) == -ENOENT)
         text_put(call->out, "null");
     else if (error)
         rpc_fail(call, RPC_INTERNAL, "Internal error: %s", weft_strerror(error));

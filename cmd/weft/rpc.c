@@ -5,46 +5,17 @@
 #include <stdio.h>
 
 #include "arena.h"
+#include "json_read.h"
 
 /* -- JSON --------------------------------------------------------------------------------------------- */
 
-/* jansson recurses for each bracket, up to 2,048 of them: too deep for a fiber's stack; and a value of two bytes costs it a hundred.  So both are
- * counted first.  What is inside of strings is skipped; the rest may be any nonsense, which jansson finds. */
-static const char *excess(const char *body, size_t size) {
-    size_t depth = 0, values = 0;
-    for (size_t i = 0; i < size; i++) {
-        char c = body[i];
-        if (c == '"') {
-            for (i++; i < size && body[i] != '"'; i++)
-                if (body[i] == '\\')
-                    i++;
-        } else if (c == '[' || c == '{') {
-            if (++depth > RPC_DEPTH)
-                return "nested deeper than 64";
-            values++;
-        } else if (c == ']' || c == '}') {
-            depth -= depth > 0;
-        } else if (c == ',' && ++values > RPC_VALUES) {
-            return "more than 250,000 values";
-        }
-    }
-    return values > RPC_VALUES ? "more than 250,000 values" : NULL;
-}
-
 json_t *rpc_decode(const char *body, size_t size, char *why, size_t room) {
-    json_error_t error;
-    if (memchr(body, 0, size)) { /* jansson 2.14 overlooks one behind a number */
-        snprintf(why, room, "a zero byte");
-        return NULL;
-    }
-    const char *much = excess(body, size);
-    if (much) {
-        snprintf(why, room, "%s", much);
-        return NULL;
-    }
-    json_t *json = json_loadb(body, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+    static const struct json_limits limits = {RPC_DEPTH, RPC_VALUES};
+    const char *fault;
+    size_t where;
+    json_t *json = json_read(body, size, &limits, &fault, &where);
     if (!json)
-        snprintf(why, room, "line %d, column %d: %s", error.line, error.column, error.text);
+        snprintf(why, room, "%s at byte %zu", fault, where);
     return json;
 }
 

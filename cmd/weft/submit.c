@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <weft/blocking.h>
 
 #include "node.h"
 #include "tx.h"
@@ -50,6 +51,29 @@ static int decode_all(struct rpc_call *call, struct submission *all) {
     for (size_t i = 0, at = 0; i < all->count; at += all->txs[i++].size) /* now that they do not move any more */
         all->txs[i].data = all->bytes.data + at;
     return 0;
+}
+
+struct job {
+    struct node *node;
+    const char *shard;
+    struct submission *all;
+    char *why;
+    size_t room;
+};
+
+static int submit(void *arg) {
+    struct job *job = arg;
+    return ledger_submit(job->node->ledger, job->shard, job->all->txs, job->all->count, job->all->ids, job->why,
+                         job->room);
+}
+
+/* Making a shard waits for the disk, so a thread that may block does it; into one that is there it takes microseconds. */
+static int submit_all(struct job *job) {
+    int result, error;
+    if (weft_shard_find(ledger_lane(job->node->ledger), job->shard))
+        return submit(job);
+    error = weft_blocking(submit, job, &result, WEFT_NEVER);
+    return error ? error : result;
 }
 
 static void fail_submit(struct rpc_call *call, int error, const char *why) {
@@ -132,7 +156,8 @@ void node_tx_submit(struct rpc_call *call) {
     }
     int error = decode_all(call, &all);
     int64_t when = weft_now();
-    if (!error && !(error = ledger_submit(node->ledger, shard, all.txs, all.count, all.ids, why, sizeof why)))
+    struct job job = {node, shard, &all, why, sizeof why};
+    if (!error && !(error = submit_all(&job)))
         meter_submitted(&node->meter, all.ids, all.count, when);
     if (error && !call->code)
         fail_submit(call, error, why);

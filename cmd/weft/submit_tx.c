@@ -18,7 +18,7 @@ static int digit(char c) {
 }
 
 static int hex_bytes(const char *text, size_t size, struct bytes *out, char *why, size_t room) {
-    unsigned char *at = size % 2 ? NULL : bytes_add(out, size / 2);
+    unsigned char *at = size % 2 || !size ? NULL : bytes_add(out, size / 2);
     for (size_t i = 0; at && i < size; i += 2) {
         int high = digit(text[i]), low = digit(text[i + 1]);
         if (high < 0 || low < 0)
@@ -31,6 +31,8 @@ static int hex_bytes(const char *text, size_t size, struct bytes *out, char *why
 int submit_bytes(const json_t *json, struct bytes *out, char *why, size_t room) {
     const json_t *hex = json_object_get(json, "hex");
     char number[24];
+    if (json_is_string(json) && !json_string_length(json))
+        return 0;
     if (json_is_string(json))
         bytes_put(out, json_string_value(json), json_string_length(json));
     else if (json_is_integer(json))

@@ -80,11 +80,13 @@ void text_hex(struct text *text, const void *bytes, size_t size) {
 
 /* -- JSON -------------------------------------------------------------------------------------------- */
 
-/* The length of the well-formed sequence at the beginning; 0: there is none. */
-static size_t utf8_length(const unsigned char *at, size_t left) {
+size_t text_utf8(const void *bytes, size_t left) {
+    const unsigned char *at = bytes;
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    if (at[0] < 0x80)
+    if (left && at[0] < 0x80)
         return 1;
+    if (left < 2)
+        return 0;
     size_t length = at[0] >= 0xc2 && at[0] < 0xe0   ? 2
                     : at[0] >= 0xe0 && at[0] < 0xf0 ? 3
                     : at[0] >= 0xf0 && at[0] < 0xf5 ? 4
@@ -100,10 +102,17 @@ static size_t utf8_length(const unsigned char *at, size_t left) {
     return point < least[length] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000) ? 0 : length;
 }
 
+size_t text_harmless(const void *bytes, size_t left) {
+    const unsigned char *at = bytes;
+    size_t length = left ? text_utf8(at, left) : 0;
+    bool c1 = length == 2 && at[0] == 0xc2 && at[1] < 0xa0;
+    return length == 1 && (at[0] < 0x20 || at[0] == 0x7f) ? 0 : c1 ? 0 : length;
+}
+
 static bool is_utf8(const void *bytes, size_t size) {
     const unsigned char *at = bytes;
     for (size_t i = 0, length; i < size; i += length)
-        if (!(length = utf8_length(at + i, size - i)))
+        if (!(length = text_utf8(at + i, size - i)))
             return false;
     return true;
 }
@@ -113,7 +122,7 @@ void text_json(struct text *text, const void *bytes, size_t size) {
     text_add(text, "\"", 1);
     for (size_t i = 0, plain = 0, length; i <= size; i += length) {
         unsigned char c = i < size ? from[i] : 0;
-        length = i < size ? utf8_length(from + i, size - i) : 1;
+        length = i < size ? text_utf8(from + i, size - i) : 1;
         /* C1 controls (U+0080 ... U+009F) too: a terminal may take them for escapes. */
         bool c1 = length == 2 && c == 0xc2 && from[i + 1] < 0xa0;
         if (i < size && length && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f && !c1)

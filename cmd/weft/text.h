@@ -23,6 +23,11 @@ void text_format(struct text *text, const char *format, ...) __attribute__((form
 void text_u64(struct text *text, uint64_t number);
 void text_hex(struct text *text, const void *bytes, size_t size);
 
+/* How long the character is that begins here: 1 to 4 bytes of well-formed UTF-8; 0 if none does. */
+size_t text_utf8(const void *bytes, size_t left);
+/* The same, but 0 also for one that a terminal might obey (C0, DEL, C1). */
+size_t text_harmless(const void *bytes, size_t left);
+
 /* -- JSON -------------------------------------------------------------------------------------------- */
 
 /* A string with its quotes.  Bytes that are no UTF-8 become U+FFFD; control characters and DEL are escaped, so that it is

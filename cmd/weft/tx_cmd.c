@@ -65,6 +65,22 @@ static bool put_arg(struct text *out, const char *word) {
     return true;
 }
 
+/* JSON on stdout.  jansson leaves DEL and C1 controls (U+0080 ... U+009F) as they are; a terminal might take them for escapes. */
+static void print(const json_t *json, size_t flags) {
+    char *text = json_dumps(json, JSON_ENCODE_ANY | flags);
+    for (const char *at = text; at && *at; at++) {
+        unsigned char c = (unsigned char)*at, next = (unsigned char)at[1];
+        if (c == 0x7f)
+            printf("\\u007f");
+        else if (c == 0xc2 && next >= 0x80 && next < 0xa0)
+            printf("\\u%04x", (unsigned char)*++at);
+        else
+            putchar(c);
+    }
+    putchar('\n');
+    free(text);
+}
+
 /* -- Submitting --------------------------------------------------------------------------------------- */
 
 static int next_nonce(struct request *r, const char *shard) {
@@ -123,8 +139,7 @@ static int print_receipts(const json_t *answer) {
     size_t i;
     json_t *item, *list = json_object_get(answer, "receipts");
     json_array_foreach(list ? list : json_object_get(answer, "txs"), i, item) {
-        json_dumpf(item, stdout, JSON_ENCODE_ANY);
-        putchar('\n');
+        print(item, 0);
         const char *state = json_string_value(json_object_get(item, "status"));
         if (list && (!state || strcmp(state, "ok") != 0)) {
             const char *reason = json_string_value(json_object_get(item, "reason"));
@@ -187,8 +202,7 @@ static int call(struct request *r, const char *method, const char *params) {
         complain(me, "%s", r->client.why);
         return EXIT_BAD;
     }
-    json_dumpf(answer, stdout, JSON_ENCODE_ANY | JSON_INDENT(2));
-    putchar('\n');
+    print(answer, JSON_INDENT(2));
     json_decref(answer);
     return EXIT_GOOD;
 }

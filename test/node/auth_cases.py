@@ -58,10 +58,15 @@ def needed():
         for value in wrong:
             status, _, body = ask(WRITE, value)
             claim(f"wrong: {value!r}", status == 401 and "result" not in body, (status, body))
-        time.sleep(1.05)  # the second that these count for
-        statuses = [ask(READ, "Bearer wrong")[0] for _ in range(30)]
-        claim("ten tries a second", 401 in statuses and statuses.count(401) <= 20 and statuses[-1] == 429, statuses)
-        status, fields, _ = ask(WRITE, "Bearer " + TOKEN)
+        for _ in range(20):  # until all of it happens within one second
+            tries = 0
+            while (status := ask(READ, "Bearer wrong")[0]) == 401:
+                tries += 1
+            equal("then too many", status, 429)
+            status, fields, _ = ask(WRITE, "Bearer " + TOKEN)
+            if tries <= 10 and status == 429:
+                break
+        claim("ten tries a second", tries <= 10, tries)
         claim("then not even the right one", status == 429 and fields.get("retry-after"), (status, fields))
         deadline = time.monotonic() + 5
         while ask(READ, "Bearer " + TOKEN)[0] != 200 and time.monotonic() < deadline:

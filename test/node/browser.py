@@ -84,7 +84,7 @@ class Browser:
             raise RuntimeError(f"{expression}: {answer['exceptionDetails']}")
         return answer["result"].get("value")
 
-    def until(self, expression, limit=10):
+    def until(self, expression, limit=20):
         """Wait until an expression is true; its value."""
         deadline = time.monotonic() + limit
         while True:

@@ -1,4 +1,4 @@
-"""context_cases - the block context: from the clock, a file, an upstream node; the last good one stays."""
+"""context_cases - the block context: from the clock, a file, an upstream node; the last good one stays.  proves K27"""
 import http.server
 import json
 import os

@@ -26,6 +26,7 @@ def command_line():
         (["node", "--listen", "nowhere"], "'nowhere' is no address"), (["node", "--listen", "host.example:1"], "no address"), (["node", "--listen", "127.0.0.1:99999"], "no address"),
         (["node", "--listen", "127.0.0.1:"], "no address"), (["node", "--context", "moon"], "'moon'"), (["node", "--context", "https://x"], "--context"), (["node", "--context", "http://"], "--context"),
         (["node", "--context", "http://x:0/"], "--context"), (["node", "--context-every", "0"], "--context-every"), (["node", "--map-size", "1Q"], "'1Q'"), (["node", "--map-size", "99999999T"], "size"),
+        (["node", "--max-connections", "0"], "--max-connections"), (["node", "\x1b[31mred"], "\\x1b[31mred"), (["tx", "\x07\x9b1m"], "\\x07\\xc2"),
         (["node", "verify"], "which directory"), (["node", "export"], "which directory"), (["node", "verify", "a", "b"], "too many"), (["tx"], "submit, or ask"), (["tx", "nonsense"], "unknown command"),
         (["tx", "submit"], "which shard"), (["tx", "submit", "a"], "which shard"), (["tx", "status", "a"], "missing"), (["tx", "block", "a", "x"], "no number"), (["tx", "info", "x"], "too many words"),
         (["tx", "info", "--node", "nonsense"], "no address"), (["tx", "info", "--node", "http://h:0"], "no address"), (["tx", "load", "--batch", "0"], "at least 1"),

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 
 import harness
+from auth_cases import token_file
 from harness import Node, claim, group, skip
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -52,8 +53,16 @@ def as_printed():
 
 @group
 def announced():
-    """What the node prints when it starts works too."""
-    with Node() as n:
+    """What the node prints when it starts works too: at first, and when the store is there already; with a token."""
+    token = token_file()
+    with tempfile.TemporaryDirectory(prefix="weft-announced-") as data:
+        for options in ((), (), ("--token-file", token)):
+            announced_once(Node(*options, memory=False, data=data))
+    os.unlink(token)
+
+
+def announced_once(node):
+    with node as n:
         lines = [line.strip() for line in harness.eventually(lambda: len(n.rest) >= 3 and n.rest)]
         found = [line for line in lines if line.startswith("curl ")]
         claim("two commands to try", len(found) == 2, lines)

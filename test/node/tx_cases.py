@@ -46,6 +46,9 @@ def commands():
         equal("it is what it was", json.loads(tx("state", "demo", "blob")[1]), {"hex": "00ff6279746573"})
         equal("an @ of its own", tx("submit", "demo", "set", "at", "@@home")[0], 0)
         equal("it is one", tx("state", "demo", "at")[1], '"@home"\n')
+        tx("submit", "demo", "set", "evil", "\x1b[2J\x7f\u009b1m")
+        shown = tx("state", "demo", "evil")[1]
+        equal("nothing that a terminal obeys is printed", (json.loads(shown), shown.strip().isprintable()), ("\x1b[2J\x7f\u009b1m", True))
         status, _, errors = tx("submit", "demo", "set", "k", "@/nonexistent")
         claim("a file that is not there", status == 1 and "/nonexistent" in errors, (status, errors))
         status, text, errors = weft("tx", "load", "--node", n.url, "--count", 2000, "--shards", 4, "--batch", 50, "--connections", 4)

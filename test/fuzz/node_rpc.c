@@ -1,4 +1,4 @@
-/* rpc.c - JSON-RPC on any bytes (libFuzzer): every body gets an answer that is JSON and says 2.0, or none at all.
+/* node_rpc.c - JSON-RPC on any bytes (libFuzzer): every body gets an answer that is JSON and says 2.0, or none at all.
  *
  * The methods stand in for the node's: they take what those take, and make transactions of it. */
 #include "rpc.h"
