@@ -9,6 +9,7 @@
 #include "io/desc.h"
 
 #define PARTS_MAX 1024 /* IOV_MAX */
+#define SMALL 16384 /* bytes, whose sending takes about as long as the system call */
 
 static ssize_t or_error(ssize_t result) { return result < 0 ? -errno : result; }
 
@@ -32,7 +33,8 @@ static ssize_t write_once(struct weft_io *io, void *arg) {
 
 ssize_t weft_read(weft_io *io, void *buffer, size_t size, weft_deadline until) {
     struct buffer arg = {buffer, size};
-    return wefti_desc_call(io, WEFTI_IN, read_once, &arg, size, until);
+    struct wefti_poll_op op = {WEFTI_OP_RECV, io->fd, buffer, size};
+    return wefti_desc_op(io, WEFTI_IN, read_once, &arg, size, io->socket && size ? &op : NULL, false, until);
 }
 
 ssize_t weft_read_poll(weft_io *io, weft_task *self, weft_wait *wait, void *buffer, size_t size) {
@@ -55,7 +57,9 @@ ssize_t weft_read_exact(weft_io *io, void *buffer, size_t size, weft_deadline un
 
 ssize_t weft_write_some(weft_io *io, const void *bytes, size_t size, weft_deadline until) {
     struct buffer arg = {(void *)(uintptr_t)bytes, size};
-    return wefti_desc_call(io, WEFTI_OUT, write_once, &arg, size, until);
+    struct wefti_poll_op op = {WEFTI_OP_SEND, io->fd, arg.bytes, size};
+    bool small = io->socket && size && size <= SMALL;
+    return wefti_desc_op(io, WEFTI_OUT, write_once, &arg, size, small ? &op : NULL, true, until);
 }
 
 ssize_t weft_write_poll(weft_io *io, weft_task *self, weft_wait *wait, const void *bytes, size_t size) {

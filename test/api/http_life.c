@@ -270,8 +270,8 @@ static int many(void *unused) {
         clients[i] = io_go(NULL, many_client, &site);
     for (int i = 0; i < CLIENTS; i++)
         CHECK_EQ(io_join(clients[i]), 0);
-    CHECK_EQ(site.left, CLIENTS * 7);
     site_close(&site);
+    CHECK_EQ(site.left, CLIENTS * 7); /* an answer may be heard before its handler has returned */
     return 0;
 }
 API_TEST(http_many, "", .workers = {1, 2, 4}) { io_run(many, NULL); }
