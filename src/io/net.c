@@ -233,6 +233,7 @@ int weft_accept(weft_io *listener, weft_io **out, weft_addr *peer, weft_deadline
     for (;;) {
         keep_reserve();
         /* Never "all there was": a listener has more until it would block. */
+        /* Not by an operation of the system: that takes its number before there is a connection, if the limit then allowed one. */
         ssize_t fd = wefti_desc_call(listener, WEFTI_IN, accept_once, &from, 0, until);
         if (fd >= 0)
             return welcome((int)fd, &from, out, peer);

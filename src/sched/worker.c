@@ -167,6 +167,11 @@ static struct weft_task *search(struct wefti_worker *w, bool *ran_job) {
         }
         if (wefti_idle_parked(&w->rt->idle) + 1 >= w->rt->workers) /* a hint */
             break;
+        if (WEFTI_UNLIKELY(w->watch && w->watch->poller.pending) && wefti_watch_run(w)) {
+            task = wefti_worker_pick(w); /* told before we spin: the system has something to do meanwhile */
+            if (task)
+                break;
+        }
         if (spin < WEFTI_SPIN_TIGHT)
             wefti_relax();
         else

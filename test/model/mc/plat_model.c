@@ -234,6 +234,10 @@ int wefti_poller_arm(struct wefti_poller *poller, int fd, void *tag, uint32_t wh
     return -EBADF;
 }
 void wefti_poller_remove(struct wefti_poller *poller, int fd) { (void)poller, (void)fd; }
+bool wefti_poller_has_ops(const struct wefti_poller *poller) {
+    (void)poller;
+    return false;
+}
 bool wefti_poller_begin(struct wefti_poller *poller, const struct wefti_poll_op *op, void *tag) {
     (void)poller, (void)op, (void)tag;
     return false;
