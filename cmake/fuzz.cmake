@@ -1,8 +1,9 @@
 # Fuzz targets (libFuzzer, so clang only).
 # Each is compiled with the sources it is about.
 set(weft_fuzz_http_parse src/http/parse.c)
+set(weft_fuzz_http_url src/http/url.c src/http/parse.c)
 set(weft_fuzz_rpc cmd/weft/rpc.c cmd/weft/arena.c cmd/weft/text.c cmd/weft/submit_tx.c cmd/weft/tx.c cmd/weft/hash.c)
-set(weft_fuzz http_parse)
+set(weft_fuzz http_parse http_url)
 if(WEFT_NODE)
   list(APPEND weft_fuzz rpc)
 endif()
