@@ -62,8 +62,22 @@ typedef struct weft_config {
 } weft_config;
 
 #define WEFT_CONFIG_INIT                                                                                               \
-    {sizeof(weft_config), WEFT_SCHED_DEFAULT, 0, 0, 0, 0, false, false, 0, 0, 0, 0, WEFT_PROFILE_NONE, 0,              \
-     WEFT_POLLER_AUTO, 0}
+    {sizeof(weft_config),                                                                                              \
+     WEFT_SCHED_DEFAULT,                                                                                               \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     false,                                                                                                            \
+     false,                                                                                                            \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     WEFT_PROFILE_NONE,                                                                                                \
+     0,                                                                                                                \
+     WEFT_POLLER_AUTO,                                                                                                 \
+     0}
 
 /* Start a runtime.  `config` may be NULL.  If the system refuses some of the threads, the runtime
  * starts with fewer workers, at least one (weft_runtime_workers tells).
