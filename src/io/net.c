@@ -194,7 +194,7 @@ static bool is_passing(int error) {
 static _Atomic int reserve = -1;
 
 static void turn_away(struct weft_io *listener, int64_t until) {
-    int kept = xchg_acq_rel(&reserve, -1);
+    int kept = xchg_relaxed(&reserve, -1); /* a number: whose it is follows from who got it */
     if (kept >= 0)
         close(kept);
     int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -210,7 +210,7 @@ static void keep_reserve(void) {
     if (load_relaxed(&reserve) >= 0) /* a hint */
         return;
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC), none = -1;
-    if (fd >= 0 && !cas_acq_rel(&reserve, &none, fd))
+    if (fd >= 0 && !cas_relaxed(&reserve, &none, fd)) /* a number */
         close(fd);
 }
 

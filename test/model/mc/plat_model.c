@@ -202,6 +202,8 @@ static bool sleep_on_poke(int poke, int64_t until, uintptr_t pc) {
 }
 
 void wefti_poke(int poke) {
+    if (poke < 0 || poke >= pokes)
+        mc_fail_at(PC, 0, "there is no poke %d", poke);
     uintptr_t addr = (uintptr_t)&poked[poke];
     mc_point(OP_WAKE, addr, 1, MO_RELAXED, PC);
     poked[poke] = true;
