@@ -13,7 +13,7 @@ static int by_url(void *unused) {
     (void)unused;
     struct site site = SITE(serve_site);
     weft_http_client *client;
-    char url[100], text[16];
+    char url[100], named[128], text[16];
     site_open(&site);
     url_of(&site, "http", url, sizeof url);
     REQUIRE_EQ(weft_http_connect(url, fixture_soon(), &client), 0);
@@ -25,6 +25,10 @@ static int by_url(void *unused) {
     }
     CHECK_GT(weft_io_fd(weft_http_client_io(client)), 0);
     weft_http_client_close(client); /* with its connection */
+    snprintf(named, sizeof named, "http://localhost%s", strrchr(url, ':'));
+    REQUIRE_EQ(weft_http_connect(named, fixture_soon(), &client), 0);
+    CHECK_EQ(weft_http_ask(client, "GET", "/hello", NULL, NULL, 0, fixture_soon()), 200);
+    weft_http_client_close(client);
     CHECK_EQ(weft_http_connect("gopher://h/", fixture_soon(), &client), -EINVAL);
     CHECK_EQ(weft_http_connect("http://127.0.0.1:1/", fixture_soon(), &client), -ECONNREFUSED);
     url_of(&site, "https", url, sizeof url);
