@@ -99,7 +99,11 @@ static int run_server(void *arg) {
     options.max_connections = start->connections;
     options.server = "weft";
     int error = weft_http_serve(start->listener, &options, node_handle, start->node);
-    return error == -ECANCELED ? 0 : error;
+    if (error == -ECANCELED)
+        return 0;
+    complain(me, "cannot serve any more: %s", weft_strerror(error));
+    kill(getpid(), SIGTERM); /* what is in the pools is finished all the same */
+    return error;
 }
 
 /* -- The end ------------------------------------------------------------------------------------------ */
