@@ -37,7 +37,7 @@ static int run(void *arg) {
     weft_close(io);
     weft_close(listener);
 
-    int count = weft_resolve("localhost", "http", AF_INET, found, 8, weft_after(10 * SECOND));
+    int count = weft_resolve("localhost", "80", AF_INET, found, 8, weft_after(10 * SECOND));
     if (count > 0 && weft_addr_format(&found[0], text, sizeof text) > 0)
         printf("%s\n", text);
     return count < 0 ? count : 0;

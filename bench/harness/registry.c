@@ -7,7 +7,9 @@ extern const struct bench_workload bench_floor_workload, bench_spawn_join, bench
     bench_idle_memory, bench_yield, bench_wake_pingpong, bench_steal, bench_idle_cpu, bench_parallel_for, bench_inject,
     bench_pingpong, bench_mpsc, bench_skynet, bench_select, bench_sleepers, bench_timer, bench_echo, bench_http,
     bench_idle_connections, bench_mutex, bench_sem, bench_rwlock, bench_actor_pingpong, bench_actor_ring,
-    bench_actor_big, bench_actor_create, bench_blocking, bench_shards, bench_ledger, bench_recovery;
+    bench_actor_big, bench_actor_create, bench_actor_idle, bench_savina_bank, bench_savina_barber,
+    bench_savina_chameneos, bench_savina_counting, bench_savina_fork_join, bench_savina_philosophers,
+    bench_savina_quicksort, bench_savina_sieve, bench_savina_uct, bench_blocking, bench_shards, bench_ledger, bench_recovery;
 
 const struct bench_workload *const bench_workloads[] = {
     &bench_floor_workload,
@@ -44,6 +46,16 @@ const struct bench_workload *const bench_workloads[] = {
     &bench_ledger,
     &bench_recovery,
 #endif
+    &bench_actor_idle,
+    &bench_savina_bank,
+    &bench_savina_barber,
+    &bench_savina_chameneos,
+    &bench_savina_counting,
+    &bench_savina_fork_join,
+    &bench_savina_philosophers,
+    &bench_savina_quicksort,
+    &bench_savina_sieve,
+    &bench_savina_uct,
     NULL,
 };
 

@@ -1,6 +1,7 @@
 /* http.c - HTTP/1.1 with keep-alive: requests a second, and CPU of the server a request, beside a bare epoll loop.
  * The load comes from wrk, when it is installed, or from net.c. */
 #define _GNU_SOURCE
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "net.h"
 
 enum { SIZES = 2 };
-enum { RATE, CPU, RATIO, FIGURES };
+enum { RATE, CPU, RATIO, URING_CPU, URING_RATIO, FIGURES };
 
 static const char own_request[] = "GET / HTTP/1.1\r\nHost: bench\r\n\r\n";
 static const char response[] = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\n\r\nhello\n";
@@ -63,6 +64,13 @@ static void http(struct bench_run *run) {
         run->value[i * FIGURES + RATE] = weft.rate;
         run->value[i * FIGURES + CPU] = weft.cpu;
         run->value[i * FIGURES + RATIO] = bare.cpu > 0 ? weft.cpu / bare.cpu : 0;
+        run->value[i * FIGURES + URING_CPU] = run->value[i * FIGURES + URING_RATIO] = NAN;
+        if (!bench_has_uring())
+            continue;
+        bare = measure(run, BENCH_SERVER_BARE_URING, connections[i], wrk);
+        weft = measure(run, BENCH_SERVER_FIBER_URING, connections[i], wrk);
+        run->value[i * FIGURES + URING_CPU] = weft.cpu;
+        run->value[i * FIGURES + URING_RATIO] = bare.cpu > 0 ? weft.cpu / bare.cpu : 0;
     }
 }
 
@@ -74,9 +82,13 @@ const struct bench_workload bench_http = {
     .figures = {{"http_64", "/s", NULL},
                 {"http_64_cpu", "us", NULL},
                 {"http_64_cpu_ratio", "x", NULL},
+                {"http_64_uring_cpu", "us", NULL},
+                {"http_64_uring_cpu_ratio", "x", NULL},
                 {"http_256", "/s", NULL},
                 {"http_256_cpu", "us", NULL},
-                {"http_256_cpu_ratio", "x", NULL}},
+                {"http_256_cpu_ratio", "x", NULL},
+                {"http_256_uring_cpu", "us", NULL},
+                {"http_256_uring_cpu_ratio", "x", NULL}},
     .skip = bench_skip_sim,
     .run = http,
 };

@@ -156,7 +156,7 @@ static void ledger_run(struct bench_run *run) {
     static const unsigned counts[] = {1, 16, SHARDS_MAX};
     atomic_store(&done, 0), atomic_store(&failed, 0), atomic_store(&blocks, 0);
     for (int i = 0; i < 3; i++)
-        over(run, run->quick && counts[i] > 16 ? 64 : counts[i], run->quick ? 65536 : 1048576, &run->value[i],
+        over(run, run->quick && counts[i] > 16 ? 64 : counts[i], run->quick ? 65536 : 524288, &run->value[i],
              &run->value[3 + i]);
 }
 

@@ -125,6 +125,7 @@ static void serve_weft(const struct bench_run *run, enum bench_server kind, int 
     weft_config config = WEFT_CONFIG_INIT;
     config.workers = run->workers;
     config.sched = run->sched;
+    config.poller = kind == BENCH_SERVER_FIBER_URING ? WEFT_POLLER_URING : WEFT_POLLER_AUTO;
     if (weft_io_open(listener, 0, &server.listener) == 0)
         weft_fiber_run(&config, accept_all, &server, NULL);
 }
@@ -158,6 +159,8 @@ bool bench_net_open(struct bench_run *run, enum bench_server kind, size_t reques
         answer_size = said ? strlen(said) : request;
         if (kind == BENCH_SERVER_BARE)
             serve_bare(listener);
+        else if (kind == BENCH_SERVER_BARE_URING)
+            bench_serve_uring(listener, question_size, answer, answer_size);
         else
             serve_weft(run, kind, listener);
         _exit(1);

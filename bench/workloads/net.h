@@ -10,6 +10,8 @@ enum bench_server {
     BENCH_SERVER_BARE,  /* an epoll loop of one thread, without weft: the floor */
     BENCH_SERVER_FIBER, /* weft, a fiber a connection */
     BENCH_SERVER_POLL,  /* weft, a poll task a connection */
+    BENCH_SERVER_BARE_URING,  /* the same floor on io_uring */
+    BENCH_SERVER_FIBER_URING, /* weft on io_uring */
 };
 
 struct bench_net {
@@ -30,6 +32,10 @@ int bench_net_connect(const struct bench_net *net);
 /* Ask over so many connections, each with one question at a time, for so long.  Returns how many answers came; 0 after a failed check. */
 uint64_t bench_net_load(struct bench_run *run, const struct bench_net *net, unsigned connections, const char *request,
                         size_t request_size, size_t answer_size, unsigned ms);
+
+/* bare_uring.c.  May this process use io_uring?  Serve with it; returns only when it cannot. */
+bool bench_has_uring(void);
+void bench_serve_uring(int listener, size_t question, const char *answer, size_t size);
 
 /* What is measured of a server under load: questions a second, us of its CPU a question. */
 struct bench_load {

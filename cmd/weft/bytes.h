@@ -56,7 +56,7 @@ static inline unsigned char *bytes_add(struct bytes *bytes, size_t more) {
         bytes->room = room;
     }
     bytes->size += more;
-    return bytes->data + bytes->size - more;
+    return bytes->data ? bytes->data + bytes->size - more : NULL; /* nothing to nothing */
 }
 
 static inline void bytes_put(struct bytes *bytes, const void *data, size_t size) {

@@ -117,6 +117,11 @@ static struct ledger_config settled(struct ledger_config config) {
     return config;
 }
 
+/* Each waits for the disk twice a block, and the disk is faster when several wait. */
+static unsigned ledger_workers(const struct ledger_config *config) {
+    return config->workers ? config->workers : config->dir ? 4 * wefti_cpu_count() : 0;
+}
+
 int ledger_open(const struct ledger_config *config, ledger **out, char *why, size_t room) {
     struct ledger *book = mem_new(sizeof *book);
     if (room)
@@ -132,7 +137,7 @@ int ledger_open(const struct ledger_config *config, ledger **out, char *why, siz
             goto failed;
     }
     weft_lane_config lane = WEFT_LANE_CONFIG_INIT;
-    lane.workers = config->workers;
+    lane.workers = ledger_workers(config);
     lane.quantum = config->quantum;
     lane.max_batch = book->config.max_batch;
     lane.max_pool = book->config.max_pool;

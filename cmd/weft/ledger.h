@@ -53,7 +53,7 @@ typedef void (*ledger_told_fn)(void *arg, weft_shard *shard, const struct ledger
 
 struct ledger_config {
     const char *dir; /* NULL: in memory, nothing is kept */
-    unsigned workers; /* lane threads; 0 = usable CPUs */
+    unsigned workers; /* lane threads; 0 = usable CPUs, four times as many with a directory: they wait for the disk */
     int64_t quantum; /* ns */
     size_t max_pool; /* transactions that wait in a shard; 0 = 100,000 */
     size_t max_batch; /* 0 = 4,096 */

@@ -83,6 +83,22 @@ static bool unescape(const char *folder, char name[64]) {
 
 /* -- Opening ------------------------------------------------------------------------------------------------------ */
 
+/* Has it anything in it that is not ours?  Then a node was started on the wrong directory. */
+static int is_strange(const char *dir) {
+    static const char *const known[] = {".", "..", "LOCK", "FORMAT.new", "lost+found"};
+    DIR *folder = opendir(dir);
+    bool strange = false;
+    if (!folder)
+        return -errno;
+    for (struct dirent *entry; !strange && (entry = readdir(folder));) {
+        strange = true;
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+            strange &= strcmp(entry->d_name, known[i]) != 0;
+    }
+    closedir(folder);
+    return strange;
+}
+
 /* 1: it is ours; 0: there is none; -EPROTO; -errno. */
 static int read_format(const char *dir) {
     char text[sizeof FORMAT + 1] = "", *path = joined(dir, "FORMAT");
@@ -144,15 +160,16 @@ static int set_up(struct place *place, const char *dir, bool make, char *why, si
     int error = make ? make_dir(dir, NULL) : 0;
     if (error)
         return refuse(why, room, error, dir, "cannot be made");
+    error = read_format(dir);
+    if (error == 0 && make && is_strange(dir) == 1)
+        return refuse(why, room, -EPROTO, dir, "has files in it that are no store's");
     error = take_lock(dir, make);
     if (error < 0)
         return refuse(why, room, error, dir, error == -EBUSY ? "another node uses it" : "cannot be locked");
     place->lock = error;
     error = read_format(dir);
-    if (error == 0 && make)
-        error = write_format(dir);
-    else if (error == 0)
-        error = -EPROTO;
+    if (error == 0)
+        error = make ? write_format(dir) : -EPROTO;
     if (error < 0)
         return refuse(why, room, error, dir, error == -EPROTO ? "not a store of this version" : "FORMAT");
     char *shards = joined(dir, "shards"), *fresh = shards ? joined(shards, ".new") : NULL;

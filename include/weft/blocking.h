@@ -25,6 +25,7 @@
 #define WEFT_BLOCKING_H
 
 #include <weft/base.h>
+#include <weft/cap.h>
 #include <weft/runtime.h>
 #include <weft/task.h>
 
@@ -36,7 +37,8 @@ typedef int (*weft_blocking_fn)(void *arg);
 
 /* Run fn(arg) on a thread of the runtime's pool, and wait for it.  `result` (may be NULL) receives what it returned.
  * Call from: a fiber (which suspends).  A plain thread calls fn itself.
- * Returns 0; -ETIMEDOUT, -ECANCELED (it was not begun); -EAGAIN (there is no thread, and the system refuses one); -ENOMEM (for the
+ * Returns 0; -ETIMEDOUT, -ECANCELED (it was not begun); -EPERM (a task of a runtime with the profile `sovereign`, without a capability: see
+ * weft_blocking_spec); -EAGAIN (there is no thread, and the system refuses one); -ENOMEM (for the
  * pool, at first use); -ESHUTDOWN (the pool is closed); -EINVAL (no function, or in a poll task).  On failure fn was not called. */
 WEFT_API WEFT_MUST_USE int weft_blocking(weft_blocking_fn fn, void *arg, int *result, weft_deadline until);
 
@@ -55,14 +57,16 @@ typedef struct weft_blocking_spec {
     weft_pool *pool; /* NULL: the runtime's */
     bool mandatory; /* once accepted it is run: it is not taken out for a late caller, nor when the pool is closed */
     bool abandon; /* a caller that is late or cancelled does not wait for fn to end */
+    const weft_cap
+        *cap; /* the right to WEFT_EXECUTOR_BLOCKING, see <weft/cap.h>: needed under the profile `sovereign` */
 } weft_blocking_spec;
 
-#define WEFT_BLOCKING_SPEC_INIT {sizeof(weft_blocking_spec), 0, 0, 0, 0, 0, false, false}
+#define WEFT_BLOCKING_SPEC_INIT {sizeof(weft_blocking_spec), 0, 0, 0, 0, 0, false, false, 0}
 
 /* As weft_blocking.  With `abandon`, -ETIMEDOUT and -ECANCELED do not say whether fn was begun, and it may still run: its argument
  * belongs to the job until `drop`.  A plain thread needs a pool in the spec, or calls fn itself.
  * Returns as weft_blocking; also -E2BIG; -ENOMEM; -EAGAIN (the pool's queue is full).  `drop` was called unless it returned one of
- * -EINVAL, -E2BIG, -ENOMEM, -EAGAIN and -ESHUTDOWN. */
+ * -EINVAL, -E2BIG, -EPERM, -ENOMEM, -EAGAIN and -ESHUTDOWN. */
 WEFT_API WEFT_MUST_USE int weft_blocking_call(const weft_blocking_spec *spec, int *result, weft_deadline until);
 
 /* The same from a poll: either fn has ended, or `self` will be woken when it has.  The first call of a wait starts the job; the spec of

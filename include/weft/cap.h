@@ -6,7 +6,8 @@
  *     core       no scheduling: every spawn, and every nursery, is refused with -EPERM
  *     service    every fiber has a budget, and gets more when it is exhausted: fair, not limited
  *     cluster    fibers that fibers start have a budget out of the runtime's fund; who is exhausted waits for its supervisor
- *     sovereign  as cluster, and nothing is spawned, recharged or transferred without a capability
+ *     sovereign  as cluster, and without a capability nothing is spawned, recharged or transferred, no channel is made, and no
+ *                thread runs a blocking call
  *
  * Metered fibers let others run every 1,024 ops, under cluster and sovereign every 512.
  *
@@ -69,6 +70,8 @@ typedef struct weft_grant {
 #define WEFT_GRANT_INIT                                                                                                \
     {sizeof(weft_grant), (weft_cap_kind)0, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}, false, false, 0, 0, 0}
 
+/* Weft itself asks for BLOCKING (weft_blocking_spec.cap).  Workers are guarded by WEFT_CAP_SPAWN, and a lane of shards belongs to no
+ * runtime: whoever accepts work for those on behalf of others looks with weft_cap_read. */
 #define WEFT_EXECUTOR_WORKERS 1u /* the runtime's workers */
 #define WEFT_EXECUTOR_BLOCKING 2u /* threads for calls that block */
 #define WEFT_EXECUTOR_SHARDS 4u /* shards' threads */

@@ -23,6 +23,7 @@
 #define WEFT_CHAN_H
 
 #include <weft/base.h>
+#include <weft/cap.h>
 #include <weft/task.h>
 
 WEFT_EXTERN_C_BEGIN
@@ -38,8 +39,13 @@ typedef struct weft_chan {
 
 /* Create a channel for values of `value_size` bytes (0: only the fact that something was sent counts).
  * Call from: anywhere.
- * Returns 0; -EINVAL (value_size or capacity too large); -ENOMEM. */
+ * Returns 0; -EINVAL (value_size or capacity too large); -ENOMEM; -EPERM: by a task of a runtime with the profile `sovereign` (see
+ * <weft/cap.h>), as all calls here that make something. */
 WEFT_API WEFT_MUST_USE int weft_chan_create(size_t value_size, size_t capacity, weft_chan **out);
+/* The same with a capability of rt (NULL: the caller's runtime), which counts it until it is freed: before that runtime is.
+ * Returns as above; -EPERM (no right to that, or not to such a capacity); -EDQUOT (as many are open as it allows); -EINVAL (no runtime). */
+WEFT_API WEFT_MUST_USE int weft_chan_create_with(weft_runtime *rt, const weft_cap *cap, size_t value_size,
+                                                 size_t capacity, weft_chan **out);
 
 /* Free a channel, and the values in it.  It must be the only handle, and nobody may be waiting; a call that has handed over its value but
  * has not yet returned is no hindrance.

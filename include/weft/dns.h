@@ -13,7 +13,7 @@
 
 WEFT_EXTERN_C_BEGIN
 
-/* The addresses of a name, best first as the system orders them.  `name` may be numeric, which never waits.  `service` is a port number or a name as in
+/* The addresses of a name, best first as the system orders them.  In figures, both of them, nothing has to wait.  `service` is a port number or a name as in
  * /etc/services; NULL: port 0.  `family` is AF_INET, AF_INET6, or 0 for both.
  * Call from: a fiber or a plain thread.  May suspend.  A caller that is late or cancelled returns at once; the system goes on looking without it.
  * Returns how many there are in `addrs`, 1 to `room`, of which there may be more; -ENOENT (there is no such name, or it has no address of the

@@ -120,6 +120,29 @@ WEFT_API int weft_ws_write(weft_http *x, int kind, const void *bytes, size_t siz
 
 typedef struct weft_http_client weft_http_client;
 
+/* A URL, taken apart; the texts are parts of it. */
+typedef struct weft_url {
+    weft_text scheme; /* "http", "https", "ws" or "wss", in any case */
+    weft_text authority; /* "example.org:8080", for the Host field */
+    weft_text host; /* without port and brackets */
+    weft_text target; /* "/a?b=c"; "/" if there is none */
+    uint16_t port; /* as given, or the scheme's */
+    bool secure; /* https, wss */
+} weft_url;
+
+/* Returns 0; -EINVAL (another scheme, a user, no host, characters that must be encoded, ...). */
+WEFT_API WEFT_MUST_USE int weft_url_parse(const char *text, weft_url *out);
+
+/* Connect to the server of a URL, whose target is not used; the connection is the client's.  https and wss: as weft_http_secure says.
+ * Returns 0; -EINVAL; -EPROTONOSUPPORT (https, and nobody to do it); -ENOMEM; errors as weft_tcp_connect, and of whoever does https. */
+WEFT_API WEFT_MUST_USE int weft_http_connect(const char *url, weft_deadline until, weft_http_client **out);
+
+/* Who makes a connection secure, for https and wss: gives a stream of its own for one that is connected, which it closes when it fails.  For the
+ * whole process; NULL: nobody.  Set it before clients connect; weft_tls_use (<weft/tls.h>) does so. */
+typedef int (*weft_http_secure_fn)(weft_io *connection, const char *host, weft_deadline until, void *arg,
+                                   weft_io **out);
+WEFT_API void weft_http_secure(weft_http_secure_fn secure, void *arg);
+
 /* A connection to a server, over any stream, which stays the caller's.  0; -EINVAL (no host); -ENOMEM. */
 WEFT_API WEFT_MUST_USE int weft_http_client_open(weft_io *connection, const char *host, weft_http_client **out);
 WEFT_API void weft_http_client_close(weft_http_client *client);
@@ -135,6 +158,16 @@ WEFT_API weft_text weft_http_answer_field(const weft_http_client *client, const 
 WEFT_API ssize_t weft_http_answer_read(weft_http_client *client, void *buffer, size_t size, weft_deadline until);
 /* May the connection be used for another request? */
 WEFT_API bool weft_http_client_is_open(const weft_http_client *client);
+/* The stream it uses. */
+WEFT_API weft_io *weft_http_client_io(const weft_http_client *client);
+
+/* Ask for a WebSocket, of which *out is our end until the client is closed: weft_ws_read and weft_ws_write take it.  Close it with
+ * weft_ws_write(WEFT_WS_CLOSE), and read until the server's close has come; closing the client alone is impolite.
+ * Returns 0; -EPROTO (the server answered something else: its status is that of weft_http_answer_status); errors as weft_http_ask. */
+WEFT_API WEFT_MUST_USE int weft_ws_open(weft_http_client *client, const char *target, const char *fields,
+                                        weft_deadline until, weft_http **out);
+/* Of the last answer; 0: there was none. */
+WEFT_API int weft_http_answer_status(const weft_http_client *client);
 
 WEFT_EXTERN_C_END
 #endif

@@ -85,7 +85,7 @@ WEFT_API int weft_reply(const weft_message *to, const void *data, size_t size);
 typedef bool (*weft_filter_fn)(const weft_message *message, void *arg);
 
 /* The first message that the filter takes (NULL: any); the others keep their places.  The message stays valid until the next call.
- * Returns 0; -ETIMEDOUT; -ECANCELED; -EINVAL (not in a process that is a fiber). */
+ * Returns 0; -ETIMEDOUT; -ECANCELED (it is to end: also when there are messages); -EINVAL (not in a process that is a fiber). */
 WEFT_API int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_deadline until);
 
 /* -- A process that is a class ------------------------------------------------------------------------ */

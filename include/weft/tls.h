@@ -70,6 +70,10 @@ WEFT_API WEFT_MUST_USE int weft_tls_connect(weft_io *connection, weft_tls *tls, 
  * becomes its own.  Returns 0; -EINVAL (a client's); -ENOMEM. */
 WEFT_API WEFT_MUST_USE int weft_tls_listen(weft_io *listener, weft_tls *tls, weft_io **out);
 
+/* https and wss of <weft/http.h>, in the whole process, are by this client from now on; it is kept until another takes its place (NULL: none).
+ * Call it before clients connect.  Returns 0; -EINVAL (a server's). */
+WEFT_API int weft_tls_use(weft_tls *tls);
+
 /* -- After the handshake -------------------------------------------------------------------------------- */
 
 /* "TLSv1.3"; the protocol agreed on ("" if none); did it go on from an earlier session?  NULL, false: it is none of ours. */

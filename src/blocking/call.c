@@ -1,13 +1,17 @@
 /* call.c - handing a job to a pool, and waiting for it. */
 #include "blocking/pool.h"
+#include "budget/cap.h"
 #include "sched/spawn.h"
 
 static int known(const weft_blocking_spec **spec, weft_blocking_spec *room) {
+    struct weft_runtime *rt = weft_runtime_current();
     if (!*spec)
         return -EINVAL;
     int error = wefti_known_struct(*spec, offsetof(weft_blocking_spec, drop), room, sizeof *room);
     *spec = room;
-    return error ? error : room->fn ? 0 : -EINVAL;
+    if (error || !room->fn)
+        return error ? error : -EINVAL;
+    return !rt || room->cap == &wefti_cap_library ? 0 : wefti_cap_executor(rt, room->cap, WEFT_EXECUTOR_BLOCKING);
 }
 
 static void fill(struct wefti_job *job, const weft_blocking_spec *spec) {

@@ -315,6 +315,8 @@ int wefti_cap_budget(struct weft_runtime *rt, const weft_cap *cap, bool recharge
     return allowed ? 0 : denied(rt);
 }
 
+const weft_cap wefti_cap_library;
+
 int wefti_cap_executor(struct weft_runtime *rt, const weft_cap *cap, uint32_t where) {
     if (!cap)
         return without(rt);

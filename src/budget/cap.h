@@ -29,6 +29,8 @@ void wefti_cap_end(struct weft_runtime *rt, uint32_t use);
 /* Of `amount`, *moved may be moved. */
 int wefti_cap_budget(struct weft_runtime *rt, const weft_cap *cap, bool recharge, const weft_budget *amount,
                      weft_budget *moved);
+/* What the library itself does, files and names, needs no right to threads: its address stands in for a key. */
+extern const weft_cap wefti_cap_library;
 /* May work run there: one WEFT_EXECUTOR_ bit? */
 int wefti_cap_executor(struct weft_runtime *rt, const weft_cap *cap, uint32_t where);
 

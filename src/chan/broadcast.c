@@ -22,6 +22,9 @@ struct weft_subscriber {
 int weft_broadcast_create(size_t value_size, size_t capacity, weft_broadcast **out) {
     if (value_size > WEFT_CHAN_VALUE_MAX || capacity == 0 || capacity > WEFT_CHAN_CAPACITY_MAX)
         return -EINVAL;
+    int error = wefti_chan_may_make();
+    if (error)
+        return error;
     size_t bytes = sizeof **out + value_size * capacity;
     struct weft_broadcast *broadcast = wefti_alloc(bytes);
     if (!broadcast)

@@ -20,11 +20,13 @@ static void set_up(struct wefti_chan *ch, size_t value_size, size_t capacity, vo
     store_relaxed(&ch->refs, refs); /* nobody else knows it yet */
 }
 
-struct wefti_chan *wefti_chan_make(size_t value_size, size_t capacity, uint32_t refs, int *error) {
+/* `more`: bytes at the end for somebody else. */
+static struct wefti_chan *make(size_t value_size, size_t capacity, uint32_t refs, size_t more, int *error) {
     *error = -EINVAL;
     if (!is_sane(value_size, capacity))
         return NULL;
-    size_t bytes = sizeof(weft_chan) + (capacity == WEFT_UNBOUNDED ? 0 : capacity * value_size);
+    size_t bytes =
+        sizeof(weft_chan) + (capacity == WEFT_UNBOUNDED ? 0 : (capacity * value_size + 7) & ~(size_t)7) + more;
     if (bytes > UINT32_MAX)
         return NULL;
     struct wefti_chan *ch = wefti_alloc(bytes);
@@ -36,17 +38,46 @@ struct wefti_chan *wefti_chan_make(size_t value_size, size_t capacity, uint32_t 
     return ch;
 }
 
+struct wefti_chan *wefti_chan_make(size_t value_size, size_t capacity, uint32_t refs, int *error) {
+    return make(value_size, capacity, refs, 0, error);
+}
+
+/* Of a channel that is `counted`. */
+static struct wefti_chan_use *use_of(struct wefti_chan *ch) {
+    return (struct wefti_chan_use *)(void *)((char *)ch + ch->bytes - sizeof(struct wefti_chan_use));
+}
+
 int weft_chan_create(size_t value_size, size_t capacity, weft_chan **out) {
-    int error;
-    struct wefti_chan *ch = wefti_chan_make(value_size, capacity, 1, &error);
+    int error = wefti_chan_may_make();
+    struct wefti_chan *ch = error ? NULL : wefti_chan_make(value_size, capacity, 1, &error);
     if (ch)
         *out = (weft_chan *)(void *)ch;
     return error;
 }
 
-int weft_chan_init(weft_chan *room, size_t value_size, size_t capacity, void *buffer) {
-    if (!is_sane(value_size, capacity))
+int weft_chan_create_with(weft_runtime *rt, const weft_cap *cap, size_t value_size, size_t capacity, weft_chan **out) {
+    uint32_t use;
+    rt = rt ? rt : weft_runtime_current();
+    if (!rt || !cap || !is_sane(value_size, capacity))
         return -EINVAL;
+    int error = wefti_cap_channel(rt, cap, capacity == WEFT_UNBOUNDED ? UINT32_MAX : (uint32_t)capacity, &use);
+    if (error)
+        return error;
+    struct wefti_chan *ch = make(value_size, capacity, 1, sizeof(struct wefti_chan_use), &error);
+    if (!ch) {
+        wefti_cap_end(rt, use);
+        return error;
+    }
+    ch->counted = true;
+    *use_of(ch) = (struct wefti_chan_use){rt, use};
+    *out = (weft_chan *)(void *)ch;
+    return 0;
+}
+
+int weft_chan_init(weft_chan *room, size_t value_size, size_t capacity, void *buffer) {
+    int error = is_sane(value_size, capacity) ? wefti_chan_may_make() : -EINVAL;
+    if (error)
+        return error;
     memset(room, 0, sizeof *room);
     set_up(wefti_chan_of(room), value_size, capacity, capacity == WEFT_UNBOUNDED ? NULL : buffer, 1);
     return 0;
@@ -73,6 +104,8 @@ static void free_all(struct wefti_chan *ch) {
     }
     free_cells(ch, ch->cells);
     free_cells(ch, ch->returned);
+    if (ch->counted)
+        wefti_cap_end(use_of(ch)->rt, use_of(ch)->use);
     if (ch->bytes)
         wefti_free(ch, ch->bytes);
 }

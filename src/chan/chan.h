@@ -19,6 +19,7 @@
 #include <string.h>
 #include <weft/chan.h>
 
+#include "budget/cap.h"
 #include "fiber/wait.h"
 #include "queue/bias.h"
 #include "task/account.h"
@@ -38,6 +39,12 @@ struct wefti_cell {
     _Alignas(16) char value[];
 };
 
+/* The capability that a channel was made with. */
+struct wefti_chan_use {
+    struct weft_runtime *rt;
+    uint32_t use;
+};
+
 struct wefti_chan {
     struct wefti_bias lock;
     struct wefti_waiters receivers, senders;
@@ -47,6 +54,7 @@ struct wefti_chan {
     uint32_t capacity;   /* or WEFTI_CHAN_UNBOUNDED */
     uint16_t size;       /* of a value */
     bool closed;
+    bool counted; /* by a capability: a wefti_chan_use is at the end of its memory */
 
     /* Unbounded: all but the last block are full from `head` on. */
     struct wefti_block *last, *spare;
@@ -73,6 +81,13 @@ static inline void wefti_chan_lock_fast(struct wefti_chan *ch) {
 static inline void wefti_chan_lock(struct wefti_chan *ch) {
     struct wefti_worker *w = wefti_worker_here();
     wefti_bias_take(&ch->lock, w, w && w->rt->heavy_fence);
+}
+
+/* May the caller make one without a capability?  0; -EPERM. */
+static inline int wefti_chan_may_make(void) {
+    struct weft_runtime *rt = weft_runtime_current();
+    uint32_t use;
+    return WEFTI_LIKELY(!rt || rt->profile != WEFT_PROFILE_SOVEREIGN) ? 0 : wefti_cap_channel(rt, NULL, 0, &use);
 }
 
 static inline void wefti_chan_copy(void *to, const void *from, uint32_t size) {

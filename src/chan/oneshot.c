@@ -8,8 +8,8 @@ static weft_chan *of_sender(weft_oneshot_sender *sender) { return (weft_chan *)(
 static weft_chan *of_receiver(weft_oneshot_receiver *receiver) { return (weft_chan *)(void *)receiver; }
 
 int weft_oneshot_create(size_t value_size, weft_oneshot_sender **sender, weft_oneshot_receiver **receiver) {
-    int error;
-    struct wefti_chan *ch = wefti_chan_make(value_size, 1, 2, &error);
+    int error = wefti_chan_may_make();
+    struct wefti_chan *ch = error ? NULL : wefti_chan_make(value_size, 1, 2, &error);
     if (ch) {
         *sender = (weft_oneshot_sender *)(void *)ch;
         *receiver = (weft_oneshot_receiver *)(void *)ch;

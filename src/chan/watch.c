@@ -10,8 +10,9 @@ struct weft_watch {
 };
 
 int weft_watch_create(size_t value_size, const void *first, weft_watch **out) {
-    if (value_size > WEFT_CHAN_VALUE_MAX)
-        return -EINVAL;
+    int error = value_size > WEFT_CHAN_VALUE_MAX ? -EINVAL : wefti_chan_may_make();
+    if (error)
+        return error;
     struct weft_watch *watch = wefti_alloc(sizeof *watch + value_size);
     if (!watch)
         return -ENOMEM;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <weft/blocking.h>
 
+#include "budget/cap.h"
 #include "child/child.h"
 #include "sched/spawn.h"
 
@@ -85,6 +86,7 @@ static int prepare_all(const weft_child_spec *spec, struct wefti_spawn *spawn, w
 
 static int run(const weft_child_spec *spec, struct start *start, weft_child *child, weft_deadline until) {
     weft_blocking_spec job = WEFT_BLOCKING_SPEC_INIT;
+    job.cap = &wefti_cap_library;
     job.fn = spawn_job;
     job.arg = start;
     job.name = "start a program";

@@ -5,12 +5,14 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <weft/blocking.h>
 
 #include "base/atomic.h"
+#include "budget/cap.h"
 #include "dns/dns.h"
 #include "plat/plat.h"
 #include "queue/lock.h"
@@ -71,6 +73,7 @@ static int error_of(int code) {
     }
 }
 
+/* On a thread: a fiber's stack may be too small for what libc loads. */
 static void ask(struct lookup *lookup, int flags) {
     struct addrinfo hints = {.ai_family = lookup->family, .ai_socktype = SOCK_STREAM, .ai_flags = flags}, *found = NULL;
     int code = getaddrinfo(lookup->name, lookup->has_service ? lookup->service : NULL, &hints, &found);
@@ -109,6 +112,7 @@ static void unref(void *arg) {
 
 static int look_up(struct lookup *lookup, weft_deadline until) {
     weft_blocking_spec spec = WEFT_BLOCKING_SPEC_INIT;
+    spec.cap = &wefti_cap_library;
     spec.fn = lookup_job;
     spec.arg = lookup;
     spec.drop = unref;
@@ -135,6 +139,26 @@ static int copy_out(const struct lookup *lookup, int result, weft_addr *addrs, s
     return result;
 }
 
+/* An address and a port in figures need nobody to be asked.  1; 0: they are not; a negative error. */
+static int numeric(const char *name, const char *service, int family, weft_addr *addr) {
+    weft_addr found;
+    long port = 0;
+    for (const char *at = service ? service : ""; *at; at++) {
+        if (*at < '0' || *at > '9')
+            return 0;
+        port = port < 100000 ? port * 10 + (*at - '0') : port;
+    }
+    if (weft_addr_parse(name, 0, &found))
+        return 0;
+    if (port > 65535 || weft_addr_parse(name, (int)port, &found))
+        return -EINVAL;
+    bool v4 = found.size == sizeof(struct sockaddr_in);
+    if ((family == AF_INET && !v4) || (family == AF_INET6 && v4))
+        return -ENOENT;
+    *addr = found;
+    return 1;
+}
+
 int weft_resolve(const char *name, const char *service, int family, weft_addr *addrs, size_t room,
                  weft_deadline until) {
     if (!name || !*name || !addrs || !room)
@@ -143,6 +167,9 @@ int weft_resolve(const char *name, const char *service, int family, weft_addr *a
         return -EAFNOSUPPORT;
     if (strlen(name) >= NAME_MAX_SIZE || (service && strlen(service) >= SERVICE_SIZE))
         return -ENAMETOOLONG;
+    int result = numeric(name, service, family, addrs);
+    if (result)
+        return result;
     struct lookup *lookup = wefti_alloc(sizeof *lookup);
     if (!lookup)
         return -ENOMEM;
@@ -151,14 +178,7 @@ int weft_resolve(const char *name, const char *service, int family, weft_addr *a
     lookup->has_service = service != NULL;
     snprintf(lookup->name, sizeof lookup->name, "%s", name);
     snprintf(lookup->service, sizeof lookup->service, "%s", service ? service : "");
-    /* A number is found without asking anybody. */
-    ask(lookup, AI_NUMERICHOST | (service && service[strspn(service, "0123456789")] == 0 ? AI_NUMERICSERV : 0));
-    int result = lookup->result;
-    if (result == -ENOENT)
-        result = look_up(lookup, until);
-    else
-        unref(lookup);
-    result = copy_out(lookup, result, addrs, room);
+    result = copy_out(lookup, look_up(lookup, until), addrs, room);
     unref(lookup);
     return result;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "budget/cap.h"
 #include "file/file.h"
 #include "task/account.h"
 
@@ -22,6 +23,7 @@ static int perform(void *arg) {
 ssize_t wefti_file_run(wefti_file_fn *fn, void *arg, const char *name, weft_deadline until) {
     struct job job = {fn, arg, 0};
     weft_blocking_spec spec = WEFT_BLOCKING_SPEC_INIT;
+    spec.cap = &wefti_cap_library;
     spec.fn = perform;
     spec.arg = &job;
     spec.name = name;

@@ -3,15 +3,21 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <weft/net.h>
 
+#include "http/digest.h"
 #include "http/exchange.h"
 
 #define HEAD_MAX 65536u
 #define REQUEST_MAX 8192u
 #define INTERIM_MAX 16 /* 1xx before an answer */
+#define BODY_TIMEOUT INT64_C(30000000000) /* for frames of a WebSocket */
+#define KEY_SIZE 24u
 
 struct weft_http_client {
     struct weft_http *x; /* its reading side */
+    weft_io *own;        /* the connection, if it is ours to close */
+    int status;          /* of the last answer */
     weft_http_options options;
     size_t before; /* bytes of the buffer that the head of the answer takes; x->in begins behind it */
     bool open;
@@ -28,6 +34,7 @@ int weft_http_client_open(weft_io *connection, const char *host, weft_http_clien
     client->options.max_head = HEAD_MAX;
     client->options.max_line = 8192;
     client->options.max_fields = WEFT_HTTP_FIELDS_MAX;
+    client->options.body_timeout = BODY_TIMEOUT;
     client->x = wefti_http_take(connection, &client->options);
     if (!client->x) {
         wefti_free(client, sizeof *client);
@@ -35,6 +42,7 @@ int weft_http_client_open(weft_io *connection, const char *host, weft_http_clien
     }
     client->open = true;
     client->before = 0;
+    client->x->upgraded = false;
     client->x->head.count = 0;
     client->x->body.ended = true;
     client->x->body.error = 0;
@@ -66,10 +74,67 @@ static void drop_head(struct weft_http_client *client) {
 void weft_http_client_close(weft_http_client *client) {
     if (!client)
         return;
+    if (client->x->upgraded)
+        weft_mutex_destroy(&client->x->ws.lock); /* without a word: this never waits */
     drop_head(client);
     wefti_http_give(client->x);
+    weft_close(client->own);
     wefti_free(client, sizeof *client);
 }
+
+/* -- By URL ---------------------------------------------------------------------------------------------------- */
+
+static struct {
+    struct wefti_lock lock;
+    weft_http_secure_fn fn;
+    void *arg;
+} secure;
+
+void weft_http_secure(weft_http_secure_fn fn, void *arg) {
+    wefti_lock_take(&secure.lock);
+    secure.fn = fn;
+    secure.arg = arg;
+    wefti_lock_give(&secure.lock);
+}
+
+/* Closes the connection when it fails. */
+static int make_secure(weft_io **io, const char *host, int64_t until) {
+    wefti_lock_take(&secure.lock);
+    weft_http_secure_fn fn = secure.fn;
+    void *arg = secure.arg;
+    wefti_lock_give(&secure.lock);
+    if (fn)
+        return fn(*io, host, until, arg, io);
+    weft_close(*io);
+    return -EPROTONOSUPPORT;
+}
+
+int weft_http_connect(const char *text, weft_deadline until, weft_http_client **out) {
+    char host[256], authority[280];
+    weft_url url;
+    weft_io *io;
+    int error = weft_url_parse(text, &url);
+    if (error || url.authority.size >= sizeof authority)
+        return -EINVAL;
+    memcpy(host, url.host.at, url.host.size);
+    host[url.host.size] = 0;
+    memcpy(authority, url.authority.at, url.authority.size);
+    authority[url.authority.size] = 0;
+    error = weft_tcp_connect(host, url.port, &io, until);
+    if (!error && url.secure)
+        error = make_secure(&io, host, until);
+    if (error)
+        return error;
+    error = weft_http_client_open(io, authority, out);
+    if (error)
+        weft_close(io);
+    else
+        (*out)->own = io;
+    return error;
+}
+
+weft_io *weft_http_client_io(const weft_http_client *client) { return client->x->io; }
+int weft_http_answer_status(const weft_http_client *client) { return client->status; }
 
 bool weft_http_client_is_open(const weft_http_client *client) { return client->open; }
 
@@ -136,6 +201,7 @@ int weft_http_ask(weft_http_client *client, const char *method, const char *targ
     if (error == -EINVAL || error == -EMSGSIZE)
         return error; /* nothing was sent */
     client->open = false; /* until all went well */
+    client->status = 0;
     if (error && error != -EPIPE) /* a server that has closed may have said why */
         return error;
     bool closes = !x->head.keep_alive; /* we said so */
@@ -145,6 +211,7 @@ int weft_http_ask(weft_http_client *client, const char *method, const char *targ
         x->head.count = 0;
         return error ? error : used;
     }
+    client->status = x->head.status;
     keep_head(client, x->in_from + (size_t)used);
     wefti_http_body_begin(x, !strcmp(method, "HEAD") ? 0 : x->head.length);
     client->open = !error && !closes && x->head.keep_alive && x->head.status != 101 &&
@@ -161,4 +228,33 @@ ssize_t weft_http_answer_read(weft_http_client *client, void *buffer, size_t siz
     if (n < 0)
         client->open = false;
     return n;
+}
+
+/* -- WebSocket ------------------------------------------------------------------------------------------------- */
+
+int weft_ws_open(weft_http_client *client, const char *target, const char *fields, weft_deadline until,
+                 weft_http **out) {
+    struct weft_http *x = client->x;
+    char key[KEY_SIZE + 1], expected[32], all[1024];
+    uint64_t random[2] = {wefti_random_seed(), wefti_random_seed()};
+    if (x->upgraded)
+        return -EBUSY;
+    wefti_base64(random, sizeof random, key);
+    wefti_ws_digest(key, expected);
+    int size = snprintf(all, sizeof all,
+                        "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+                        "Sec-WebSocket-Key: %s\r\n%s",
+                        key, fields ? fields : "");
+    if (size < 0 || (size_t)size >= sizeof all)
+        return -EMSGSIZE;
+    int status = weft_http_ask(client, "GET", target, all, NULL, 0, until);
+    if (status < 0)
+        return status;
+    if (status != 101 || !wefti_http_has_element(x->head.upgrade, "websocket") ||
+        !weft_text_is(weft_http_field(x, "Sec-WebSocket-Accept"), expected) ||
+        weft_http_field(x, "Sec-WebSocket-Extensions").at) /* we asked for none */
+        return -EPROTO;
+    wefti_ws_begin(x, true);
+    *out = x;
+    return 0;
 }

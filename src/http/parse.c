@@ -5,24 +5,70 @@
 
 /* -- Characters -------------------------------------------------------------------------------------------- */
 
-/* RFC 9110: what a method or a field's name is made of. */
-static bool is_token_char(unsigned char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           (c && strchr("!#$%&'*+-.^_`|~", c));
+/* What a character may be part of. */
+enum {
+    TOKEN = 1,  /* RFC 9110: a method, a field's name */
+    VALUE = 2,  /* a field's value: also spaces, tabs and bytes above ASCII */
+    TARGET = 4, /* visible ASCII, without a fragment */
+    HOST =
+        8, /* RFC 3986: a host with a port.  No comma, although it would be allowed: two Host fields that were joined */
+    ALL = TOKEN | VALUE | TARGET | HOST,
+};
+
+static const uint8_t classes[256] = {
+    ['\t'] = VALUE,
+    [' '] = VALUE,
+    ['!'] = ALL,
+    ['"'] = VALUE | TARGET,
+    ['#'] = TOKEN | VALUE,
+    ['$' ... '\''] = ALL,
+    ['(' ... ')'] = VALUE | TARGET | HOST,
+    ['*' ... '+'] = ALL,
+    [','] = VALUE | TARGET,
+    ['-' ... '.'] = ALL,
+    ['/'] = VALUE | TARGET,
+    ['0' ... '9'] = ALL,
+    [':' ... ';'] = VALUE | TARGET | HOST,
+    ['<'] = VALUE | TARGET,
+    ['='] = VALUE | TARGET | HOST,
+    ['>' ... '@'] = VALUE | TARGET,
+    ['A' ... 'Z'] = ALL,
+    ['['] = VALUE | TARGET | HOST,
+    ['\\'] = VALUE | TARGET,
+    [']'] = VALUE | TARGET | HOST,
+    ['^'] = TOKEN | VALUE | TARGET,
+    ['_'] = ALL,
+    ['`'] = TOKEN | VALUE | TARGET,
+    ['a' ... 'z'] = ALL,
+    ['{'] = VALUE | TARGET,
+    ['|'] = TOKEN | VALUE | TARGET,
+    ['}'] = VALUE | TARGET,
+    ['~'] = ALL,
+    [128 ... 255] = VALUE,
+};
+
+/* Nothing but these characters. */
+static bool is_all(const char *text, size_t size, unsigned class) {
+    unsigned all = class;
+    for (size_t i = 0; i < size; i++)
+        all &= classes[(unsigned char)text[i]];
+    return all;
 }
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-/* In a target nothing but visible ASCII. */
-static bool is_target_char(unsigned char c) { return c > ' ' && c < 127; }
-
-/* In a value also spaces, tabs and bytes above ASCII. */
-static bool is_value_char(unsigned char c) { return c == '\t' || (c >= ' ' && c != 127); }
 
 static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
 
 bool weft_text_is(weft_text text, const char *other) {
     return strlen(other) == text.size && (text.size == 0 || memcmp(text.at, other, text.size) == 0);
+}
+
+/* Of the same length, and in lower case. */
+static bool is_name(weft_text name, const char *other) {
+    for (size_t i = 0; i < name.size; i++)
+        if (lower(name.at[i]) != other[i])
+            return false;
+    return true;
 }
 
 bool weft_text_is_nocase(weft_text text, const char *other) {
@@ -33,19 +79,8 @@ bool weft_text_is_nocase(weft_text text, const char *other) {
     return i == text.size && !other[i];
 }
 
-bool wefti_http_is_token(const char *text, size_t size) {
-    for (size_t i = 0; i < size; i++)
-        if (!is_token_char((unsigned char)text[i]))
-            return false;
-    return size > 0;
-}
-
-bool wefti_http_is_value(const char *text, size_t size) {
-    for (size_t i = 0; i < size; i++)
-        if (!is_value_char((unsigned char)text[i]))
-            return false;
-    return true;
-}
+bool wefti_http_is_token(const char *text, size_t size) { return size > 0 && is_all(text, size, TOKEN); }
+bool wefti_http_is_value(const char *text, size_t size) { return is_all(text, size, VALUE); }
 
 /* -- Lines --------------------------------------------------------------------------------------------------- */
 
@@ -58,7 +93,7 @@ static int find_line(const char *bytes, size_t size, size_t *line) {
         return cr && cr + 1 < bytes + size ? -1 : 0;
     }
     size_t length = (size_t)(end - bytes);
-    if (length == 0 || bytes[length - 1] != '\r' || memchr(bytes, '\r', length - 1))
+    if (length == 0 || bytes[length - 1] != '\r') /* one before it is refused by whoever looks at the characters */
         return -1;
     *line = length - 1;
     return 1;
@@ -117,18 +152,7 @@ static bool parse_length(weft_text text, int64_t *length) {
     return true;
 }
 
-/* RFC 3986: what a host with a port is made of.  No comma, although it would be allowed: two Host fields that were joined. */
-static bool is_host_char(unsigned char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           (c && strchr("-._~%!$&'()*+;=:[]", c));
-}
-
-static bool is_host(const char *at, size_t size) {
-    for (size_t i = 0; i < size; i++)
-        if (!is_host_char((unsigned char)at[i]))
-            return false;
-    return true;
-}
+static bool is_host(const char *at, size_t size) { return is_all(at, size, HOST); }
 
 /* How long "http://host" or "https://host" is; 0: it is none.  RFC 9110, 4.2: a host must be there, a user must not. */
 static size_t authority_end(weft_text target) {
@@ -162,52 +186,83 @@ static bool same_host(weft_text target, weft_text host) {
     return true;
 }
 
+struct facts {
+    bool has_length, has_coding, upgrades, closes;
+    weft_text upgrade;
+};
+
+/* One field that says something about the message itself.  0 or a negative status. */
+static int understand_field(struct wefti_http_head *head, bool request, struct facts *facts, weft_text name,
+                            weft_text value) {
+    switch (name.size) {
+    case 4:
+        if (!request || !is_name(name, "host"))
+            break;
+        if (head->has_host || !is_host(value.at, value.size) || !same_host(head->target, value))
+            return -400;
+        head->has_host = true;
+        break;
+    case 6:
+        if (!request || head->minor == 0 || !is_name(name, "expect"))
+            break;
+        if (!weft_text_is_nocase(value, "100-continue"))
+            return -417;
+        head->expects_continue = true;
+        break;
+    case 7:
+        if (is_name(name, "upgrade"))
+            facts->upgrade = value;
+        break;
+    case 10:
+        if (!is_name(name, "connection"))
+            break;
+        facts->closes |= wefti_http_has_element(value, "close");
+        head->keep_alive |= wefti_http_has_element(value, "keep-alive");
+        facts->upgrades |= wefti_http_has_element(value, "upgrade");
+        break;
+    case 14:
+        if (!is_name(name, "content-length"))
+            break;
+        if (facts->has_length || !parse_length(value, &head->length)) /* twice, even the same, is one too many */
+            return -400;
+        facts->has_length = true;
+        break;
+    case 17:
+        if (!is_name(name, "transfer-encoding"))
+            break;
+        if (facts->has_coding)
+            return -400;
+        if (!weft_text_is_nocase(value, "chunked"))
+            return request ? -501 : -400;
+        facts->has_coding = true;
+        break;
+    default: break;
+    }
+    return 0;
+}
+
 /* What the fields say about the message itself.  0 or a negative status. */
 static int understand(struct wefti_http_head *head, bool request) {
-    bool has_length = false, has_coding = false, upgrades = false, closes = false;
-    weft_text upgrade = {NULL, 0};
+    struct facts facts = {.has_length = false};
     head->length = 0;
     head->keep_alive = head->minor == 1;
     head->expects_continue = head->has_host = false;
     for (unsigned i = 0; i < head->count; i++) {
-        weft_text name = head->field[i].name, value = head->field[i].value;
-        if (weft_text_is_nocase(name, "content-length")) {
-            if (has_length || !parse_length(value, &head->length)) /* twice, even the same, is one too many */
-                return -400;
-            has_length = true;
-        } else if (weft_text_is_nocase(name, "transfer-encoding")) {
-            if (has_coding)
-                return -400;
-            if (!weft_text_is_nocase(value, "chunked"))
-                return request ? -501 : -400;
-            has_coding = true;
-        } else if (weft_text_is_nocase(name, "connection")) {
-            closes |= wefti_http_has_element(value, "close");
-            head->keep_alive |= wefti_http_has_element(value, "keep-alive");
-            upgrades |= wefti_http_has_element(value, "upgrade");
-        } else if (weft_text_is_nocase(name, "upgrade")) {
-            upgrade = value;
-        } else if (request && weft_text_is_nocase(name, "host")) {
-            if (head->has_host || !is_host(value.at, value.size) || !same_host(head->target, value))
-                return -400;
-            head->has_host = true;
-        } else if (weft_text_is_nocase(name, "expect") && request && head->minor == 1) {
-            if (!weft_text_is_nocase(value, "100-continue"))
-                return -417;
-            head->expects_continue = true;
-        }
+        int error = understand_field(head, request, &facts, head->field[i].name, head->field[i].value);
+        if (error)
+            return error;
     }
-    if (has_coding && (has_length || head->minor == 0)) /* whose end is it? */
+    if (facts.has_coding && (facts.has_length || head->minor == 0)) /* whose end is it? */
         return -400;
     if (request && head->minor == 1 && !head->has_host)
         return -400;
-    head->keep_alive &= !closes; /* whoever says so, and wherever */
-    if (has_coding)
+    head->keep_alive &= !facts.closes; /* whoever says so, and wherever */
+    if (facts.has_coding)
         head->length = WEFTI_HTTP_CHUNKED;
-    else if (!has_length && !request)
+    else if (!facts.has_length && !request)
         head->length = WEFTI_HTTP_UNTIL_CLOSE;
-    if (upgrades && head->minor == 1)
-        head->upgrade = upgrade;
+    if (facts.upgrades && head->minor == 1)
+        head->upgrade = facts.upgrade;
     return 0;
 }
 
@@ -255,9 +310,8 @@ weft_text wefti_http_path(weft_text target) {
 
 /* A target: "/...", "*" for OPTIONS, "host:port" for CONNECT, or an absolute one (for proxies, and to be accepted). */
 static bool parse_target(weft_text target, weft_text method) {
-    for (size_t i = 0; i < target.size; i++)
-        if (!is_target_char((unsigned char)target.at[i]) || target.at[i] == '#')
-            return false;
+    if (!is_all(target.at, target.size, TARGET))
+        return false;
     if (weft_text_is(method, "CONNECT"))
         return is_authority(target);
     if (target.size && target.at[0] == '/')
@@ -365,7 +419,7 @@ int wefti_http_parse_chunk(const char *bytes, size_t size, uint64_t *length) {
     while (at < line && (bytes[at] == ' ' || bytes[at] == '\t'))
         at++;
     if (digits < line &&
-        (at == line || !is_token_char((unsigned char)bytes[at]) || !wefti_http_is_value(bytes + at, line - at)))
+        (at == line || !(classes[(unsigned char)bytes[at]] & TOKEN) || !wefti_http_is_value(bytes + at, line - at)))
         return -400;
     *length = value;
     return (int)line + 2;

@@ -64,23 +64,29 @@ static void put_number(struct weft_http *x, uint64_t number) {
     put(x, digits + at, sizeof digits - at);
 }
 
+/* Checked, or ours. */
+static int add_field(struct weft_http *x, const char *name, size_t name_size, const char *value, size_t value_size) {
+    if (x->fields_size + name_size + value_size + 4 > sizeof x->fields)
+        return -ENOBUFS;
+    char *at = x->fields + x->fields_size;
+    memcpy(at, name, name_size);
+    memcpy(at + name_size, ": ", 2);
+    memcpy(at + name_size + 2, value, value_size);
+    memcpy(at + name_size + 2 + value_size, "\r\n", 2);
+    x->fields_size += name_size + value_size + 4;
+    return 0;
+}
+
 int weft_http_set(weft_http *x, const char *name, const char *value) {
     if (x->phase != WEFTI_HTTP_HEAD)
         return -EINVAL;
-    size_t name_size = strlen(name), value_size = strlen(value), need = name_size + value_size + 4;
+    size_t name_size = strlen(name), value_size = strlen(value);
     weft_text text = {name, name_size};
     if (!wefti_http_is_token(name, name_size) || !wefti_http_is_value(value, value_size) ||
         weft_text_is_nocase(text, "content-length") || weft_text_is_nocase(text, "transfer-encoding") ||
         weft_text_is_nocase(text, "connection") || weft_text_is_nocase(text, "date")) /* ours */
         return -EINVAL;
-    if (x->fields_size + need > sizeof x->fields)
-        return -ENOBUFS;
-    x->fields_size += (size_t)snprintf(x->fields + x->fields_size, sizeof x->fields - x->fields_size, "%s: ", name);
-    memcpy(x->fields + x->fields_size, value, value_size);
-    x->fields_size += value_size;
-    memcpy(x->fields + x->fields_size, "\r\n", 2);
-    x->fields_size += 2;
-    return 0;
+    return add_field(x, name, name_size, value, value_size);
 }
 
 static bool has_no_body(int status) { return status < 200 || status == 204 || status == 304; }
@@ -96,11 +102,15 @@ int weft_http_begin(weft_http *x, int status, int64_t length) {
     if (length < 0 && !x->chunked && !bare)
         x->keep = false; /* HTTP/1.0: the end is the end of the connection */
     x->out_left = bare ? 0 : length;
-    put(x, "HTTP/1.1 ", 9);
-    put_number(x, (uint64_t)status);
-    put(x, " ", 1);
-    put_text(x, reason(status));
-    put(x, "\r\n", 2);
+    if (status == 200) {
+        put(x, "HTTP/1.1 200 OK\r\n", 17);
+    } else {
+        put(x, "HTTP/1.1 ", 9);
+        put_number(x, (uint64_t)status);
+        put(x, " ", 1);
+        put_text(x, reason(status));
+        put(x, "\r\n", 2);
+    }
     x->began = weft_now();
     x->prompt = false;
     if (!x->options->no_date) {
@@ -110,7 +120,7 @@ int weft_http_begin(weft_http *x, int status, int64_t length) {
     if (x->chunked) {
         put_text(x, "Transfer-Encoding: chunked\r\n");
     } else if (length >= 0 && !bare) {
-        put_text(x, "Content-Length: ");
+        put(x, "Content-Length: ", 16);
         put_number(x, (uint64_t)length);
         put(x, "\r\n", 2);
     }
@@ -202,7 +212,11 @@ int weft_http_end(weft_http *x) {
 }
 
 int weft_http_reply(weft_http *x, int status, const char *type, const void *body, size_t size) {
-    int error = type ? weft_http_set(x, "Content-Type", type) : 0;
+    int error = 0;
+    if (type && x->phase == WEFTI_HTTP_HEAD) {
+        size_t type_size = strlen(type);
+        error = wefti_http_is_value(type, type_size) ? add_field(x, "Content-Type", 12, type, type_size) : -EINVAL;
+    }
     if (!error)
         error = weft_http_begin(x, status, (int64_t)size);
     x->prompt = !error;

@@ -1,6 +1,6 @@
-/* websocket.c - WebSocket (RFC 6455), the server's side: handshake, frames, messages.
+/* websocket.c - WebSocket (RFC 6455): frames, messages, and the server's handshake (the client's is in client.c).
  *
- * Frames of a client are masked; those of control are short, whole, and may stand between the parts of a message.  What is not so ends the
+ * Frames of a client are masked, a server's are not; those of control are short, whole, and may stand between the parts of a message.  What is not so ends the
  * connection: a close frame with the reason, and the error again from every later call.
  *
  * Halves.  A message is put together in the caller's buffer.  How far it is stands in the exchange (`got`, `left`), so that a read that was too
@@ -22,7 +22,7 @@ enum { NORMAL = 1000, BROKEN = 1002, NOT_TEXT = 1007, TOO_LARGE = 1009, FAILED =
 
 /* -- Frames ---------------------------------------------------------------------------------------------------- */
 
-int wefti_ws_parse(const void *bytes, size_t size, struct wefti_ws_frame *frame) {
+int wefti_ws_parse(const void *bytes, size_t size, bool masked, struct wefti_ws_frame *frame) {
     const uint8_t *at = bytes;
     if (size >= 1) {
         frame->final = at[0] & 0x80;
@@ -35,9 +35,10 @@ int wefti_ws_parse(const void *bytes, size_t size, struct wefti_ws_frame *frame)
     if (size < 2)
         return 0;
     unsigned wide = (at[1] & 127) == 126 ? 2 : (at[1] & 127) == 127 ? 8 : 0;
-    if (!(at[1] & 0x80) || (wide && frame->opcode >= WEFTI_WS_CLOSE))
+    unsigned mask = masked ? 4 : 0;
+    if (masked != (at[1] >> 7) || (wide && frame->opcode >= WEFTI_WS_CLOSE))
         return -EPROTO;
-    if (size < 2 + wide + 4)
+    if (size < 2 + wide + mask)
         return 0;
     frame->size = wide ? 0 : at[1] & 127;
     for (unsigned i = 0; i < wide; i++)
@@ -45,8 +46,9 @@ int wefti_ws_parse(const void *bytes, size_t size, struct wefti_ws_frame *frame)
     if ((wide == 2 && frame->size < 126) ||
         (wide == 8 && (frame->size < 65536 || frame->size >> 63))) /* one way only */
         return -EPROTO;
-    memcpy(frame->mask, at + 2 + wide, 4);
-    return (int)(2 + wide + 4);
+    memset(frame->mask, 0, 4);
+    memcpy(frame->mask, at + 2 + wide, mask);
+    return (int)(2 + wide + mask);
 }
 
 static void unmask(uint8_t *bytes, size_t size, const uint8_t mask[4], uint64_t from) {
@@ -75,6 +77,28 @@ bool wefti_ws_is_utf8(const void *bytes, size_t size) {
     return true;
 }
 
+/* Under the lock: a head, and behind it the bytes masked, by way of `out`, which a WebSocket has no other use for. */
+static ssize_t send_masked(struct weft_http *x, const uint8_t *head, size_t head_size, const uint8_t *bytes,
+                           size_t size, int64_t until) {
+    uint8_t *out = (uint8_t *)x->out, mask[4];
+    uint64_t random = wefti_random_seed();
+    size_t there = head_size + 4;
+    ssize_t n = 0;
+    memcpy(mask, &random, 4);
+    memcpy(out, head, head_size);
+    out[1] |= 0x80;
+    memcpy(out + head_size, mask, 4);
+    for (size_t at = 0; n >= 0 && (at < size || there); there = 0) {
+        size_t some = size - at < sizeof x->out - there ? size - at : sizeof x->out - there;
+        if (some)
+            memcpy(out + there, bytes + at, some);
+        unmask(out + there, some, mask, at);
+        n = weft_write(x->io, out, there + some, until);
+        at += some;
+    }
+    return n;
+}
+
 /* A whole frame; nothing after a close. */
 static int send_frame(struct weft_http *x, unsigned opcode, const void *bytes, size_t size) {
     uint8_t head[10] = {(uint8_t)(0x80 | opcode)};
@@ -87,7 +111,9 @@ static int send_frame(struct weft_http *x, unsigned opcode, const void *bytes, s
     int error = weft_mutex_lock(&x->ws.lock, until);
     if (error)
         return error;
-    ssize_t n = x->ws.closed_out ? -EPIPE : weft_writev(x->io, parts, size ? 2 : 1, until);
+    ssize_t n = x->ws.closed_out ? -EPIPE
+                : x->ws.client   ? send_masked(x, head, 2 + wide, bytes, size, until)
+                                 : weft_writev(x->io, parts, size ? 2 : 1, until);
     if (n < 0 || opcode == WEFTI_WS_CLOSE)
         x->ws.closed_out = true; /* half a frame is the end too */
     weft_mutex_unlock(&x->ws.lock);
@@ -116,8 +142,25 @@ static weft_text only_field(const struct weft_http *x, const char *name) {
     return found;
 }
 
-int weft_ws_accept(weft_http *x) {
+void wefti_ws_digest(const char *key, char accept[32]) {
     static const char name[] = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+    char both[KEY_SIZE + sizeof name];
+    uint8_t digest[WEFTI_SHA1_SIZE];
+    memcpy(both, key, KEY_SIZE);
+    memcpy(both + KEY_SIZE, name, sizeof name);
+    wefti_sha1(both, KEY_SIZE + sizeof name - 1, digest);
+    wefti_base64(digest, sizeof digest, accept);
+}
+
+void wefti_ws_begin(weft_http *x, bool client) {
+    x->phase = WEFTI_HTTP_ENDED;
+    x->upgraded = true;
+    x->keep = false;
+    x->ws = (struct wefti_ws){.client = client};
+    weft_mutex_init(&x->ws.lock, 0);
+}
+
+int weft_ws_accept(weft_http *x) {
     if (x->phase != WEFTI_HTTP_HEAD)
         return -EINVAL;
     weft_text key = only_field(x, "Sec-WebSocket-Key"), version = only_field(x, "Sec-WebSocket-Version");
@@ -131,21 +174,13 @@ int weft_ws_accept(weft_http *x) {
         int error = weft_http_reply(x, 400, NULL, NULL, 0);
         return error ? error : -EPROTO;
     }
-    char both[KEY_SIZE + sizeof name], accept[32];
-    uint8_t digest[WEFTI_SHA1_SIZE];
-    memcpy(both, key.at, KEY_SIZE);
-    memcpy(both + KEY_SIZE, name, sizeof name);
-    wefti_sha1(both, KEY_SIZE + sizeof name - 1, digest);
-    wefti_base64(digest, sizeof digest, accept);
+    char accept[32];
+    wefti_ws_digest(key.at, accept);
     int size = snprintf(x->out, sizeof x->out,
                         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                         "Sec-WebSocket-Accept: %s\r\n%.*s\r\n",
                         accept, (int)x->fields_size, x->fields);
-    x->phase = WEFTI_HTTP_ENDED;
-    x->upgraded = true;
-    x->keep = false;
-    x->ws = (struct wefti_ws){.got = 0};
-    weft_mutex_init(&x->ws.lock, 0);
+    wefti_ws_begin(x, false);
     ssize_t n = weft_write(x->io, x->out, (size_t)size, weft_after(x->options->body_timeout));
     if (n < 0)
         x->ws.error = (int)n, x->ws.closed_out = true;
@@ -193,7 +228,7 @@ static int control(struct weft_http *x, const struct wefti_ws_frame *frame, size
 /* The head of the next frame, if it has come; all of it, if it is one of control.  0; -EAGAIN; a negative error. */
 static int next_frame(struct weft_http *x, size_t room) {
     struct wefti_ws_frame frame;
-    int used = wefti_ws_parse(x->in + x->in_from, x->in_to - x->in_from, &frame);
+    int used = wefti_ws_parse(x->in + x->in_from, x->in_to - x->in_from, !x->ws.client, &frame);
     if (used == 0)
         return -EAGAIN;
     if (used < 0)

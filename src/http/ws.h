@@ -22,6 +22,7 @@ struct wefti_ws_frame {
 
 struct wefti_ws {
     weft_mutex lock; /* of writing */
+    bool client;     /* our frames are masked, the peer's are not */
     bool closed_in, closed_out;
     int error; /* for good */
     /* The message that is being put together, in the reader's buffer. */
@@ -32,8 +33,12 @@ struct wefti_ws {
     uint64_t left; /* of the frame */
 };
 
-/* The head of a client's frame.  Its size; 0: more bytes; -EPROTO. */
-int wefti_ws_parse(const void *bytes, size_t size, struct wefti_ws_frame *frame);
+/* The head of a frame, masked (a client's) or not.  Its size; 0: more bytes; -EPROTO. */
+int wefti_ws_parse(const void *bytes, size_t size, bool masked, struct wefti_ws_frame *frame);
+/* What a server answers to a key of 24 characters: 28, and a zero. */
+void wefti_ws_digest(const char *key, char accept[32]);
+/* The connection is a WebSocket now. */
+void wefti_ws_begin(weft_http *x, bool client);
 bool wefti_ws_is_utf8(const void *bytes, size_t size);
 /* The handler has returned. */
 void wefti_ws_end(weft_http *x, int error);

@@ -29,8 +29,13 @@ static int direction_of(const weft_case *c) { return c->at == WEFT_FD_WRITE ? WE
 static char held_mark; /* any address */
 #define HELD ((uint64_t *)(void *)&held_mark)
 
+/* One direction of a descriptor; what a stream above one has in its buffers only its own functions know.  0 or a negative error. */
+static int may_be_selected(const weft_case *c) {
+    return c->at != WEFT_FD_READ && c->at != WEFT_FD_WRITE ? -EINVAL : io_of(c)->layer ? -EOPNOTSUPP : 0;
+}
+
 void wefti_case_hold(weft_case *c) {
-    c->extra = (c->at == WEFT_FD_READ || c->at == WEFT_FD_WRITE) && wefti_desc_enter(io_of(c)) == 0 ? HELD : NULL;
+    c->extra = may_be_selected(c) == 0 && wefti_desc_enter(io_of(c)) == 0 ? HELD : NULL;
 }
 
 /* It waits, in virtual time too. */
@@ -65,7 +70,8 @@ static int look(struct weft_io *io, int direction, uint32_t what) {
 bool wefti_case_try(weft_case *c) {
     struct weft_io *io = io_of(c);
     if (!c->extra) { /* not held */
-        c->result = c->at == WEFT_FD_READ || c->at == WEFT_FD_WRITE ? -EBADF : -EINVAL;
+        int error = may_be_selected(c);
+        c->result = error ? error : -EBADF;
         return true;
     }
     wefti_lock_take(&io->lock);

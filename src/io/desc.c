@@ -176,6 +176,10 @@ static void serve_and_unlock(struct weft_io *io, bool in, bool out, int result) 
 /* E1, E2. */
 static void dispatch(struct wefti_worker *w, const struct wefti_poll_event *event) {
     (void)w;
+    if (event->ready == WEFTI_DONE) {
+        wefti_op_done(event);
+        return;
+    }
     struct weft_io *io = event->tag;
     wefti_lock_take(&io->lock);
     uint32_t what = io->either ? WEFTI_READABLE : event->ready;
@@ -414,7 +418,22 @@ static ssize_t try_call(struct weft_io *io, int direction, wefti_desc_fn *call, 
     return result;
 }
 
+/* An operation has ended.  Under the lock: is it worth to try again without one?  Who has the descriptor watched must not be told that it is
+ * not ready by anything but what its protocol allows. */
+static void note_op(struct weft_io *io, int direction, ssize_t result, size_t full, uint32_t seen) {
+    bool more = result >= 0 && (full == 0 || (size_t)result == full);
+    if (more)
+        io->ready[direction] = true;
+    else if (!io->watcher || (io->events[direction] == seen && io->stream && result > 0 && !io->ended[direction]))
+        io->ready[direction] = false;
+}
+
 ssize_t wefti_desc_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full, int64_t until) {
+    return wefti_desc_op(io, direction, call, arg, full, NULL, false, until);
+}
+
+ssize_t wefti_desc_op(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full,
+                      const struct wefti_poll_op *op, bool eager, int64_t until) {
     ssize_t result = wefti_desc_begin();
     if (result || (result = wefti_charge_syscall_call()))
         return result;
@@ -424,8 +443,22 @@ ssize_t wefti_desc_call(struct weft_io *io, int direction, wefti_desc_fn *call, 
         return -EBADF;
     }
     io->users++;
+    struct wefti_worker *w = op ? wefti_worker_here() : NULL;
+    struct wefti_watch *ring = w && until > 0 ? wefti_op_ring(w) : NULL;
     for (bool tried = false, late = false;; tried = true) {
         uint32_t seen = io->events[direction]; /* C1 */
+        if (ring && (eager || !io->ready[direction])) {
+            result = wefti_op_call(io, direction, ring, op, until);
+            wefti_lock_take(&io->lock);
+            if (result == -EINTR)
+                continue;
+            if (result != -ENOBUFS) {
+                if (!eager)
+                    note_op(io, direction, result, full, seen);
+                break;
+            }
+            ring = NULL; /* as if there were none */
+        }
         if (io->ready[direction]) {
             wefti_lock_give(&io->lock);
         } else {

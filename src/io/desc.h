@@ -61,6 +61,14 @@ int wefti_desc_new(int fd, int what, struct weft_io **out);
 int wefti_desc_enter(struct weft_io *io);
 void wefti_desc_leave(struct weft_io *io);
 
+/* op.c.  The poller of the running fiber's worker, if it can carry out operations for it; or NULL. */
+struct wefti_watch *wefti_op_ring(struct wefti_worker *w);
+/* Carry one out, in a call that has entered.  The lock is held, and given back.  What it returned; -EBADF (closed), -ETIMEDOUT,
+ * -ECANCELED: then it did nothing; -ENOBUFS: it was not begun. */
+ssize_t wefti_op_call(struct weft_io *io, int direction, struct wefti_watch *ring, const struct wefti_poll_op *op,
+                      int64_t until);
+void wefti_op_done(const struct wefti_poll_event *event);
+
 /* The worker will watch descriptors.  0; -ENOMEM, -EMFILE, -ENFILE. */
 int wefti_watch_begin(struct wefti_worker *w);
 
@@ -105,6 +113,9 @@ typedef ssize_t wefti_desc_fn(struct weft_io *io, void *arg);
 ssize_t wefti_desc_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full, int64_t until);
 /* Once, without waiting: -EAGAIN. */
 ssize_t wefti_desc_try(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full);
+/* The same, or `op`, which does the same, by the system: instead of waiting; if it is `eager`, instead of the call as well. */
+ssize_t wefti_desc_op(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full,
+                      const struct wefti_poll_op *op, bool eager, int64_t until);
 /* The same in a poll task: -EAGAIN when it has to wait. */
 ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction, wefti_desc_fn *call,
                         void *arg, size_t full);

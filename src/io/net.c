@@ -194,7 +194,7 @@ static bool is_passing(int error) {
 static _Atomic int reserve = -1;
 
 static void turn_away(struct weft_io *listener, int64_t until) {
-    int kept = xchg_acq_rel(&reserve, -1);
+    int kept = xchg_relaxed(&reserve, -1); /* a number: whose it is follows from who got it */
     if (kept >= 0)
         close(kept);
     int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -210,7 +210,7 @@ static void keep_reserve(void) {
     if (load_relaxed(&reserve) >= 0) /* a hint */
         return;
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC), none = -1;
-    if (fd >= 0 && !cas_acq_rel(&reserve, &none, fd))
+    if (fd >= 0 && !cas_relaxed(&reserve, &none, fd)) /* a number */
         close(fd);
 }
 
@@ -233,6 +233,7 @@ int weft_accept(weft_io *listener, weft_io **out, weft_addr *peer, weft_deadline
     for (;;) {
         keep_reserve();
         /* Never "all there was": a listener has more until it would block. */
+        /* Not by an operation of the system: that takes its number before there is a connection, if the limit then allowed one. */
         ssize_t fd = wefti_desc_call(listener, WEFTI_IN, accept_once, &from, 0, until);
         if (fd >= 0)
             return welcome((int)fd, &from, out, peer);

@@ -11,6 +11,7 @@
 #include "io/desc.h"
 
 #define PARTS_MAX 1024 /* IOV_MAX */
+#define SMALL 16384 /* bytes, whose sending takes about as long as the system call */
 
 static ssize_t or_error(ssize_t result) { return result < 0 ? -errno : result; }
 
@@ -42,7 +43,8 @@ ssize_t weft_read(weft_io *io, void *buffer, size_t size, weft_deadline until) {
     if (WEFTI_UNLIKELY(io->layer))
         return layered(io, WEFTI_IN, (weft_stream_call){.until = until}, buffer, size);
     struct buffer arg = {buffer, size};
-    return wefti_desc_call(io, WEFTI_IN, read_once, &arg, size, until);
+    struct wefti_poll_op op = {WEFTI_OP_RECV, io->fd, buffer, size};
+    return wefti_desc_op(io, WEFTI_IN, read_once, &arg, size, io->socket && size ? &op : NULL, false, until);
 }
 
 ssize_t weft_read_poll(weft_io *io, weft_task *self, weft_wait *wait, void *buffer, size_t size) {
@@ -69,7 +71,9 @@ ssize_t weft_write_some(weft_io *io, const void *bytes, size_t size, weft_deadli
     if (WEFTI_UNLIKELY(io->layer))
         return layered(io, WEFTI_OUT, (weft_stream_call){.until = until}, bytes, size);
     struct buffer arg = {(void *)(uintptr_t)bytes, size};
-    return wefti_desc_call(io, WEFTI_OUT, write_once, &arg, size, until);
+    struct wefti_poll_op op = {WEFTI_OP_SEND, io->fd, arg.bytes, size};
+    bool small = io->socket && size && size <= SMALL;
+    return wefti_desc_op(io, WEFTI_OUT, write_once, &arg, size, small ? &op : NULL, true, until);
 }
 
 ssize_t weft_write_poll(weft_io *io, weft_task *self, weft_wait *wait, const void *bytes, size_t size) {

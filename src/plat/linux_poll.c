@@ -56,6 +56,8 @@ int wefti_poller_wait(struct wefti_poller *poller, struct wefti_poll_event *even
     return poller->kind->wait(poller, events, room, until);
 }
 
+bool wefti_poller_has_ops(const struct wefti_poller *poller) { return poller->kind->begin != NULL; }
+
 bool wefti_poller_begin(struct wefti_poller *poller, const struct wefti_poll_op *op, void *tag) {
     return poller->kind->begin && !wefti_fault_here() && poller->kind->begin(poller, op, tag);
 }

@@ -285,17 +285,8 @@ static bool begin(struct wefti_poller *poller, const struct wefti_poll_op *op, v
     sqe->addr = (uint64_t)(uintptr_t)op->bytes;
     sqe->user_data = (uint64_t)(uintptr_t)tag | IS_OP;
     sqe->len = (uint32_t)(op->size < SIZE_MAX_OP ? op->size : SIZE_MAX_OP);
-    if (op->what == WEFTI_OP_RECV) {
-        sqe->opcode = IORING_OP_RECV;
-    } else if (op->what == WEFTI_OP_SEND) {
-        sqe->opcode = IORING_OP_SEND;
-        sqe->msg_flags = MSG_NOSIGNAL;
-    } else {
-        sqe->opcode = IORING_OP_ACCEPT;
-        sqe->len = 0;
-        sqe->addr2 = (uint64_t)(uintptr_t)op->addr_size;
-        sqe->accept_flags = SOCK_CLOEXEC | SOCK_NONBLOCK;
-    }
+    sqe->opcode = op->what == WEFTI_OP_RECV ? IORING_OP_RECV : IORING_OP_SEND;
+    sqe->msg_flags = op->what == WEFTI_OP_RECV ? 0 : MSG_NOSIGNAL;
     return true;
 }
 

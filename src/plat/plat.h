@@ -145,13 +145,13 @@ int wefti_poller_arm(struct wefti_poller *poller, int fd, void *tag, uint32_t wh
 void wefti_poller_remove(struct wefti_poller *poller, int fd);
 /* Operations on a socket, which the system carries out when it can.  The buffer is its own until the operation is DONE; there is exactly one
  * such event for each.  False: not begun, make the call yourself. */
-enum { WEFTI_OP_RECV, WEFTI_OP_SEND, WEFTI_OP_ACCEPT };
+enum { WEFTI_OP_RECV, WEFTI_OP_SEND };
 struct wefti_poll_op {
     int what, fd;
-    void *bytes; /* or where the peer's address goes ... */
+    void *bytes;
     size_t size;
-    uint32_t *addr_size; /* ... and its size */
 };
+bool wefti_poller_has_ops(const struct wefti_poller *poller);
 bool wefti_poller_begin(struct wefti_poller *poller, const struct wefti_poll_op *op, void *tag);
 /* Ask for its end; it may be done already, or not be stopped any more: the event comes in any case.  False: try again later. */
 bool wefti_poller_cancel(struct wefti_poller *poller, void *tag);

@@ -103,6 +103,8 @@ int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_d
     if (!self || !self->is_fiber || !message)
         return -EINVAL;
     int error = wefti_charge_channel_call();
+    if (!error && WEFTI_UNLIKELY(wefti_fiber_must_end(wefti_fiber_self())))
+        error = -ECANCELED; /* first: messages that never cease must not keep it alive */
     return error ? error : wefti_receive(self, message, filter, arg, until);
 }
 

@@ -81,7 +81,10 @@ void wefti_worker_wake(struct wefti_worker *w) {
     wefti_park_wake(&w->park);
     if (!w->driven)
         return;
-    int outside = load_acquire(&w->outside); /* pairs with weft_drive_fd */
+    /* Its caller may be about to sleep in our poller (io/outside.c), and what it is woken for need not be a task, so that no claim came
+     * before.  Either he sees that, after P3, or we see here that he wants to be poked. */
+    fence_seq_cst();
+    int outside = load_relaxed(&w->outside); /* the fence orders it */
     if (outside)
         wefti_poke(outside - 1);
     if (w->rt->wake) {
@@ -167,6 +170,11 @@ static struct weft_task *search(struct wefti_worker *w, bool *ran_job) {
         }
         if (wefti_idle_parked(&w->rt->idle) + 1 >= w->rt->workers) /* a hint */
             break;
+        if (WEFTI_UNLIKELY(w->watch && w->watch->poller.pending) && wefti_watch_run(w)) {
+            task = wefti_worker_pick(w); /* told before we spin: the system has something to do meanwhile */
+            if (task)
+                break;
+        }
         if (spin < WEFTI_SPIN_TIGHT)
             wefti_relax();
         else

@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <weft/http.h>
 
 #define RECORD 16384u
 #define QUEUE_MAX 32768u
@@ -364,6 +365,19 @@ int weft_tls_handshake(weft_io *io, weft_deadline until) {
         error = flush(s, &call);
     weft_stream_leave(io);
     return error == END ? -ECONNRESET : error;
+}
+
+static int secure(weft_io *connection, const char *host, weft_deadline until, void *tls, weft_io **out) {
+    return weft_tls_connect(connection, tls, host, until, out);
+}
+
+int weft_tls_use(weft_tls *tls) {
+    static _Atomic(struct weft_tls *) used;
+    if (tls && tls->is_server)
+        return -EINVAL;
+    weft_http_secure(tls ? secure : NULL, tls ? wefti_tls_ref(tls) : NULL);
+    weft_tls_free(xchg_acq_rel(&used, tls));
+    return 0;
 }
 
 int weft_tls_connect(weft_io *connection, weft_tls *tls, const char *host, weft_deadline until, weft_io **out) {

@@ -278,23 +278,89 @@ API_TEST(cap_default_budget, "J12 J39", .workers = {1}) {
     fixture_end(rt);
 }
 
-API_TEST(cap_channels, "J7", .workers = {1}) {
+struct channels {
+    weft_cap cap;
+    weft_runtime *rt;
+};
+
+static int make_channels(void *arg) {
+    struct channels *c = arg;
+    weft_chan *first, *second, *third;
+    weft_chan room;
+    weft_oneshot_sender *sender;
+    weft_oneshot_receiver *receiver;
+    weft_broadcast *broadcast;
+    weft_watch *watch;
+    CHECK_EQ(weft_chan_create(8, 1, &first), -EPERM);
+    CHECK_EQ(weft_chan_init(&room, 8, 0, NULL), -EPERM);
+    CHECK_EQ(weft_oneshot_create(8, &sender, &receiver), -EPERM);
+    CHECK_EQ(weft_broadcast_create(8, 4, &broadcast), -EPERM);
+    CHECK_EQ(weft_watch_create(8, NULL, &watch), -EPERM);
+    CHECK_EQ(weft_chan_create_with(NULL, &c->cap, 8, 9, &first), -EPERM); /* a wider buffer */
+    CHECK_EQ(weft_chan_create_with(NULL, &c->cap, 8, WEFT_UNBOUNDED, &first), -EPERM);
+    CHECK_EQ(weft_chan_create_with(NULL, &caps.spawn, 8, 1, &first), -EPERM); /* another kind */
+    REQUIRE_EQ(weft_chan_create_with(NULL, &c->cap, 3, 7, &first), 0);
+    REQUIRE_EQ(weft_chan_create_with(c->rt, &c->cap, 8, 0, &second), 0);
+    CHECK_EQ(weft_chan_create_with(NULL, &c->cap, 8, 0, &third), -EDQUOT);
+    CHECK_EQ(weft_chan_send(first, "abc", WEFT_NOW), 0);
+    CHECK_EQ(weft_chan_destroy(first), 0); /* its place is free again */
+    REQUIRE_EQ(weft_chan_create_with(NULL, &c->cap, 8, 8, &third), 0);
+    CHECK_EQ(weft_cap_revoke(c->rt, &c->cap), 0);
+    weft_chan_drop(third); /* what was made stays, and is counted to its end */
+    CHECK_EQ(weft_chan_create_with(NULL, &c->cap, 8, 0, &third), -EPERM);
+    CHECK_EQ(weft_chan_destroy(second), 0);
+    return 0;
+}
+
+API_TEST(cap_channels, "J4 J7", .workers = {1}) {
     weft_runtime *rt = begin(WEFT_PROFILE_SOVEREIGN);
     weft_grant c = WEFT_GRANT_INIT;
-    uint32_t use[3];
     c.kind = WEFT_CAP_CHANNEL;
     c.max_channels = 2;
     c.max_buffer = 8;
-    weft_cap cap = made(rt, &caps.channel, c);
-    CHECK_EQ(wefti_cap_channel(rt, NULL, 1, &use[0]), -EPERM);
-    CHECK_EQ(wefti_cap_channel(rt, &cap, 9, &use[0]), -EPERM);
-    REQUIRE_EQ(wefti_cap_channel(rt, &cap, 8, &use[0]), 0);
-    REQUIRE_EQ(wefti_cap_channel(rt, &cap, 0, &use[1]), 0);
-    CHECK_EQ(wefti_cap_channel(rt, &cap, 0, &use[2]), -EDQUOT);
-    wefti_cap_end(rt, use[0]);
-    REQUIRE_EQ(wefti_cap_channel(rt, &cap, 1, &use[0]), 0);
-    wefti_cap_end(rt, use[0]);
-    wefti_cap_end(rt, use[1]);
+    struct channels channels = {made(rt, &caps.channel, c), rt};
+    weft_task *task;
+    REQUIRE_EQ(spawn_with(rt, &caps.spawn, NULL, make_channels, &channels, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    weft_chan *outside;
+    REQUIRE_EQ(weft_chan_create(8, 1, &outside), 0); /* who is no task of it is not asked */
+    CHECK_EQ(weft_chan_destroy(outside), 0);
+    fixture_end(rt);
+}
+
+static int count_job(void *arg) {
+    ++*(int *)arg;
+    return 0;
+}
+
+static int block_with(void *arg) {
+    const weft_cap *executor = arg;
+    int ran = 0;
+    weft_blocking_spec spec = WEFT_BLOCKING_SPEC_INIT;
+    spec.fn = count_job;
+    spec.arg = &ran;
+    CHECK_EQ(weft_blocking(count_job, &ran, NULL, WEFT_NEVER), -EPERM);
+    CHECK_EQ(weft_blocking_start(NULL, &spec), -EPERM);
+    spec.cap = &executor[0]; /* to workers and shards only */
+    CHECK_EQ(weft_blocking_call(&spec, NULL, WEFT_NEVER), -EPERM);
+    CHECK_EQ(ran, 0);
+    spec.cap = &executor[1];
+    CHECK_EQ(weft_blocking_call(&spec, NULL, WEFT_NEVER), 0);
+    CHECK_EQ(ran, 1);
+    return 0;
+}
+
+API_TEST(cap_blocking, "J4 J7", .workers = {1, 2}) {
+    weft_runtime *rt = begin(WEFT_PROFILE_SOVEREIGN);
+    weft_grant e = WEFT_GRANT_INIT;
+    e.kind = WEFT_CAP_EXECUTOR;
+    e.allowed = WEFT_EXECUTOR_WORKERS | WEFT_EXECUTOR_SHARDS;
+    weft_cap executor[2] = {made(rt, &caps.executor, e)};
+    e.allowed = WEFT_EXECUTOR_BLOCKING;
+    executor[1] = made(rt, &caps.executor, e);
+    weft_task *task;
+    REQUIRE_EQ(spawn_with(rt, &caps.spawn, NULL, block_with, executor, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
     fixture_end(rt);
 }
 

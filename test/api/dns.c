@@ -31,6 +31,10 @@ static int names(void *unused) {
     CHECK(is(&addrs[0], "[::1]:80"));
     REQUIRE_EQ(weft_resolve("127.0.0.1", NULL, AF_INET, addrs, 1, WEFT_NOW), 1);
     CHECK(is(&addrs[0], "127.0.0.1:0"));
+    CHECK_EQ(weft_resolve("127.0.0.1", "65536", 0, addrs, 16, WEFT_NOW), -EINVAL);
+    CHECK_EQ(weft_resolve("127.0.0.1", "99999999999999999999", 0, addrs, 16, WEFT_NOW), -EINVAL);
+    CHECK_EQ(weft_resolve("127.0.0.1", "1", AF_INET6, addrs, 16, WEFT_NOW), -ENOENT);
+    CHECK_EQ(weft_resolve("::1", "1", AF_INET, addrs, 16, WEFT_NOW), -ENOENT);
     int count = weft_resolve("localhost", "7", 0, addrs, 16, fixture_soon());
     REQUIRE_GT(count, 0);
     for (int i = 0; i < count; i++)

@@ -465,6 +465,24 @@ static int reused(void *unused) {
 
 API_TEST(select_fd_reused_number, "", .workers = {1, 2}) { io_run(reused, NULL); }
 
+/* A stream above a descriptor says so, instead of telling what the descriptor is. */
+static void discard(void *state) { (void)state; }
+
+static int layered(void *unused) {
+    (void)unused;
+    static const weft_stream functions = {.size = sizeof functions, .discard = discard};
+    weft_io *in, *out, *above;
+    REQUIRE(io_pair(IO_PIPE, &in, &out));
+    REQUIRE_EQ(weft_stream_open(&functions, NULL, weft_io_fd(in), &above), 0);
+    weft_case c = weft_case_io(above, WEFT_FD_READ);
+    CHECK_EQ(weft_select(&c, 1, WEFT_NEVER), 0);
+    CHECK_EQ(c.result, -EOPNOTSUPP);
+    weft_close(above), weft_close(in), weft_close(out);
+    return 0;
+}
+
+API_TEST(select_io_not_above, "", .workers = {1}) { io_run(layered, NULL); }
+
 /* Many cases, more than the few whose records are small, and each of them alone. */
 static int many(void *unused) {
     (void)unused;

@@ -187,3 +187,140 @@ API_TEST(io_uring_listens_again, "", .workers = {1, 2}) {
     CHECK_EQ(fixture_finish(io_go(rt, listen_again, NULL)).status, 0);
     fixture_end(rt);
 }
+
+/* -- Operations -------------------------------------------------------------------------------------------------- */
+
+/* A deadline or a cancellation against data that comes at about the same time: every byte is read once, in order, whoever wins; the
+ * buffer is on the stack of a call that has returned, so ASan sees what comes late. */
+static struct {
+    weft_io *in, *out;
+    size_t read, late, cancelled, total;
+    uint32_t random;
+} race;
+
+static uint32_t draw(uint32_t below) {
+    race.random = race.random * 1664525u + 1013904223u;
+    return (race.random >> 8) % below;
+}
+
+static int __attribute__((noinline)) read_one(weft_deadline until) {
+    unsigned char bytes[32];
+    memset(bytes, 0xee, sizeof bytes);
+    ssize_t n = weft_read(race.in, bytes, sizeof bytes, until);
+    if (n > 0) {
+        REQUIRE(io_is(bytes, (size_t)n, race.read));
+        CHECK_EQ(n < 32 ? bytes[n] : 0xee, 0xee);
+        race.read += (size_t)n;
+    }
+    race.late += n == -ETIMEDOUT;
+    race.cancelled += n == -ECANCELED;
+    REQUIRE(n > 0 || n == -ETIMEDOUT || n == -ECANCELED);
+    return (int)n;
+}
+
+static int write_sometimes(void *unused) {
+    (void)unused;
+    for (size_t i = 0; i < race.total; i++) {
+        unsigned char byte = io_byte(i);
+        for (uint32_t yields = draw(4); yields; yields--)
+            (void)weft_yield();
+        REQUIRE_EQ(weft_write(race.out, &byte, 1, fixture_soon()), 1);
+    }
+    return 0;
+}
+
+static int deadline_race(void *unused) {
+    (void)unused;
+    weft_task *writer = io_go(NULL, write_sometimes, NULL);
+    while (race.read < race.total)
+        (void)read_one(weft_after(draw(20000)));
+    return io_join(writer);
+}
+
+static void run_race(weft_fiber_fn fn, bool tcp) {
+    require_uring();
+    weft_runtime *rt = begin(WEFT_POLLER_URING);
+    race.random = (uint32_t)harness_seed();
+    race.read = race.late = race.cancelled = 0;
+    race.total = harness_is_slow() ? 3000 : 10000;
+    REQUIRE(io_pair(tcp ? IO_TCP : IO_SOCKETPAIR, &race.in, &race.out));
+    CHECK_EQ(fixture_finish(io_go(rt, fn, NULL)).status, 0);
+    weft_close(race.in), weft_close(race.out);
+    printf("%zu reads came too late, %zu were cancelled\n", race.late, race.cancelled);
+    if (!fixture_on("sim"))
+        CHECK_GT(race.late + race.cancelled, 0);
+    fixture_end(rt);
+}
+
+API_TEST(io_uring_deadline_against_data, "", .workers = {1, 2}) {
+    run_race(deadline_race, true);
+    run_race(deadline_race, false);
+}
+
+static int read_once(void *unused) {
+    (void)unused;
+    int n = read_one(WEFT_NEVER);
+    return n < 0 ? n : 0;
+}
+
+static int cancel_race(void *unused) {
+    (void)unused;
+    weft_task *writer = io_go(NULL, write_sometimes, NULL);
+    while (race.read < race.total) {
+        weft_task *reader = io_go(NULL, read_once, NULL);
+        for (uint32_t yields = draw(4); yields; yields--)
+            (void)weft_yield();
+        (void)weft_task_cancel(reader);
+        int status = io_join(reader);
+        REQUIRE(status == 0 || status == -ECANCELED);
+    }
+    return io_join(writer);
+}
+
+API_TEST(io_uring_cancel_against_data, "", .workers = {1, 2}) { run_race(cancel_race, true); }
+
+/* A close, from any worker or thread, while both directions are under way. */
+static int read_long(void *arg) {
+    char bytes[100];
+    ssize_t n;
+    while ((n = weft_read(arg, bytes, sizeof bytes, WEFT_NEVER)) > 0)
+        ;
+    return (int)n;
+}
+
+static int write_long(void *arg) {
+    char bytes[5000];
+    ssize_t n;
+    memset(bytes, 'x', sizeof bytes);
+    while ((n = weft_write(arg, bytes, sizeof bytes, WEFT_NEVER)) > 0)
+        ;
+    return (int)n;
+}
+
+API_TEST(io_uring_close_against_all, "", .workers = {1, 2}) {
+    require_uring();
+    weft_runtime *rt = begin(WEFT_POLLER_URING);
+    uint32_t rounds = harness_is_slow() ? 100 : 400;
+    race.random = (uint32_t)harness_seed();
+    for (uint32_t i = 0; i < rounds; i++) {
+        weft_io *a, *b;
+        REQUIRE(io_pair(i % 2 ? IO_TCP : IO_SOCKETPAIR, &a, &b));
+        weft_task *task[4] = {io_go(rt, read_long, a), io_go(rt, write_long, a), io_go(rt, read_long, b),
+                              io_go(rt, write_long, b)};
+        for (int k = 0; k < 4; k++) /* a call on what is closed already is the caller's mistake */
+            while (!strcmp(weft_task_state(task[k]), "scheduled") && !weft_task_is_done(task[k]))
+                harness_nap();
+        for (uint32_t naps = draw(3); naps; naps--)
+            harness_nap();
+        CHECK_EQ(weft_close(a), 0);
+        int status[4];
+        for (int k = 0; k < 4; k++)
+            status[k] = fixture_finish(task[k]).status;
+        CHECK_EQ(status[0], -EBADF);
+        CHECK_EQ(status[1], -EBADF);
+        CHECK(status[2] == 0 || status[2] == -ECONNRESET);
+        CHECK(status[3] == -EPIPE || status[3] == -ECONNRESET);
+        CHECK_EQ(weft_close(b), 0);
+    }
+    fixture_end(rt);
+}

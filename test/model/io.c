@@ -36,7 +36,7 @@ static ssize_t read_now(void) { return wefti_desc_call(io, WEFTI_IN, read_bytes,
 /* The kernel gets some, and the worker hears of it. */
 static void arrive(void *count) {
     add_relaxed(&bytes, (int)(intptr_t)count);
-    struct wefti_poll_event event = {io, WEFTI_READABLE};
+    struct wefti_poll_event event = {.tag = io, .ready = WEFTI_READABLE};
     worker.watch->dispatch(&worker, &event);
 }
 

@@ -251,3 +251,41 @@ MC_TEST(select_watch_or_channel, .proves = "R29", .seconds = 2) {
     weft_watch_drop(watch);
     end();
 }
+
+/* -- Events ---------------------------------------------------------------------------------------------- */
+
+static weft_event one, two;
+static void set_one(void *unused) {
+    (void)unused;
+    mc_assert(weft_event_set(&one) == 0);
+}
+static void set_two(void *unused) {
+    (void)unused;
+    mc_assert(weft_event_set(&two) == 0);
+}
+
+/* Both are set; one of them is told, and the other passes over a select that has gone. */
+MC_TEST(select_event_of_two, .proves = "R27", .bound = 2, .seconds = 2) {
+    weft_event_init(&one);
+    weft_event_init(&two);
+    int t = mc_spawn(set_one, NULL), u = mc_spawn(set_two, NULL);
+    weft_case cases[] = {weft_case_event(&one), weft_case_event(&two)};
+    int index = weft_select(cases, 2, WEFT_NEVER);
+    mc_assert(index >= 0 && cases[index].result == 0 && weft_event_is_set(index ? &two : &one));
+    mc_join(t);
+    mc_join(u);
+    mc_assert(weft_event_destroy(&one) == 0 && weft_event_destroy(&two) == 0);
+}
+
+/* A time that comes at any moment: the event is not lost with it. */
+MC_TEST(select_event_or_late, .proves = "R28", .bound = 2, .seconds = 2) {
+    weft_event_init(&one);
+    weft_event_init(&two);
+    int t = mc_spawn(set_one, NULL);
+    weft_case cases[] = {weft_case_event(&one), weft_case_event(&two)};
+    int index = weft_select(cases, 2, soon());
+    mc_assert(index == 0 || index == -ETIMEDOUT);
+    mc_join(t);
+    mc_assert(weft_select(cases, 2, WEFT_NOW) == 0);
+    mc_assert(weft_event_destroy(&one) == 0 && weft_event_destroy(&two) == 0);
+}

@@ -91,6 +91,30 @@ MC_TEST(timers_woken_means_rang, .proves = "R15", .bound = 3) {
     mc_join(helper);
 }
 
+/* A poll that finds that its alarm rang, without having been woken for that, may do with the memory what it likes. */
+static int64_t until;
+
+static void ring_then(void *unused) {
+    (void)unused;
+    wefti_timers_run(&worker[0], until + MS);
+}
+
+MC_TEST(timers_sleep_poll_rang, .proves = "R15", .bound = 3) {
+    struct wefti_alarm *unused = begin();
+    wefti_free(unused, sizeof *unused);
+    weft_wait *wait = wefti_alloc(sizeof *wait);
+    worker[0].current = &task[0];
+    wefti_self_set(&worker[0]);
+    until = wefti_clock() + MS;
+    mc_assert(weft_sleep_poll(&task[0], wait, until) == -EAGAIN);
+    int other = mc_spawn(ring_then, NULL);
+    while (weft_sleep_poll(&task[0], wait, until) == -EAGAIN)
+        wefti_relax();
+    wefti_free(wait, sizeof *wait);
+    wefti_self_set(NULL);
+    mc_join(other);
+}
+
 /* Not early, and only what is overdue is rung for others. */
 MC_TEST(timers_help_only_late) {
     struct wefti_alarm *alarm = begin();

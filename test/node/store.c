@@ -74,6 +74,20 @@ TEST(store_other_format, "") {
     CHECK_EQ(ledger_verify(dir, on_finding, NULL, NULL), -EPROTO);
 }
 
+/* Somebody's home directory is not made a store. */
+TEST(store_wrong_directory, "") {
+    const char *dir = node_dir();
+    char path[200], why[200];
+    struct ledger *book;
+    struct ledger_config config = {.dir = dir};
+    snprintf(path, sizeof path, "%s/letter.txt", dir);
+    fclose(fopen(path, "w"));
+    CHECK_EQ(ledger_open(&config, &book, why, sizeof why), -EPROTO);
+    CHECK_CONTAINS(why, "has files in it that are no store's");
+    snprintf(path, sizeof path, "%s/LOCK", dir);
+    CHECK(access(path, F_OK) != 0); /* and nothing was left there */
+}
+
 struct seen {
     struct ledger_block block;
     hash32 first;

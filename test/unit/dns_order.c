@@ -15,7 +15,7 @@ static size_t addresses(const char *families, weft_addr *out) {
 }
 
 static void check(const char *families, const char *expected) {
-    weft_addr in[WEFTI_ADDRS_MAX] = {{0}}, out[WEFTI_ADDRS_MAX];
+    weft_addr in[WEFTI_ADDRS_MAX] = {{0}}, out[WEFTI_ADDRS_MAX] = {{0}};
     char found[64] = "", text[64];
     size_t count = addresses(families, in);
     wefti_addrs_interleave(in, count, out);

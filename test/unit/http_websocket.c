@@ -135,7 +135,7 @@ TEST(http_frames, "") {
             struct wefti_ws_frame frame;
             char *copy = malloc(size ? size : 1);
             memcpy(copy, cases[i].bytes, size);
-            int found = wefti_ws_parse(copy, size, &frame);
+            int found = wefti_ws_parse(copy, size, true, &frame);
             free(copy);
             bool whole = size == cases[i].size;
             int expected = !whole ? 0 : cases[i].expected < 0 ? cases[i].expected : (int)size;

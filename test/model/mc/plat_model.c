@@ -202,6 +202,8 @@ static bool sleep_on_poke(int poke, int64_t until, uintptr_t pc) {
 }
 
 void wefti_poke(int poke) {
+    if (poke < 0 || poke >= pokes)
+        mc_fail_at(PC, 0, "there is no poke %d", poke);
     uintptr_t addr = (uintptr_t)&poked[poke];
     mc_point(OP_WAKE, addr, 1, MO_RELAXED, PC);
     poked[poke] = true;
@@ -234,6 +236,10 @@ int wefti_poller_arm(struct wefti_poller *poller, int fd, void *tag, uint32_t wh
     return -EBADF;
 }
 void wefti_poller_remove(struct wefti_poller *poller, int fd) { (void)poller, (void)fd; }
+bool wefti_poller_has_ops(const struct wefti_poller *poller) {
+    (void)poller;
+    return false;
+}
 bool wefti_poller_begin(struct wefti_poller *poller, const struct wefti_poll_op *op, void *tag) {
     (void)poller, (void)op, (void)tag;
     return false;

@@ -1,0 +1,79 @@
+/* op.c - operations that the system carries out: a call of a fiber on a worker whose poller can do more than tell of readiness.
+ *
+ * What.   The call is written into the worker's ring, and told to the system with all others of this turn.  Its fiber waits for two things:
+ *         that it is done, and that somebody closes the descriptor.  The buffer is the system's until the operation is done, so a
+ *         deadline, a cancellation or a close only asks for its end, and the call returns when that has come.  Data that came first is
+ *         returned, not lost.
+ * Who.    Pinned fibers only.  Their worker's thread writes the operation, hears that it is done, and runs the fiber: `done` needs no lock.
+ *         Who closes may be anyone: `closed` stands in the descriptor's list of those who wait.
+ * Checked by.  test/api/io_op.c, test/fault/io_uring.c
+ */
+#include "io/desc.h"
+
+struct op {
+    struct wefti_waiter done, closed;
+};
+
+void wefti_op_done(const struct wefti_poll_event *event) {
+    struct op *op = event->tag;
+    op->done.result = event->result;
+    wefti_waiter_wake(wefti_waiter_serve(&op->done));
+}
+
+static bool is_done(void *arg) { return wefti_waiter_is_served(&((struct op *)arg)->done); }
+static bool is_over(void *arg) { return is_done(arg) || wefti_waiter_is_served(&((struct op *)arg)->closed); }
+
+struct wefti_watch *wefti_op_ring(struct wefti_worker *w) {
+    if (!w->rt->uring || w->driven || !w->current || !wefti_task_is_pinned(w->current) || wefti_watch_begin(w))
+        return NULL;
+    return wefti_poller_has_ops(&w->watch->poller) ? w->watch : NULL;
+}
+
+/* Wait until it is done, or asked to end by `until`, a cancellation or a close.  0 or why it was asked. */
+static int wait_over(struct weft_io *io, int direction, struct wefti_watch *ring, struct op *op, int64_t until,
+                     const char *what) {
+    struct wefti_fiber *self = wefti_fiber_self();
+    int why = wefti_fiber_wait(self, is_over, op, until, what);
+    wefti_lock_take(&io->lock);
+    /* Not in the list: somebody served it.  A close says so; an event in that direction means others. */
+    bool served = !wefti_waiters_remove(&io->waiting[direction], &op->closed);
+    wefti_lock_give(&io->lock);
+    if (served)
+        why = op->closed.result ? (int)op->closed.result : -EAGAIN;
+    if (is_done(op))
+        return why == -EBADF ? why : 0;
+    if (why == -EAGAIN)
+        return why;
+    while (!wefti_poller_cancel(&ring->poller, op))
+        wefti_fiber_yield(wefti_worker_here(), self);
+    wefti_fiber_wait_always(self, is_done, op, "an operation to end");
+    return why;
+}
+
+ssize_t wefti_op_call(struct weft_io *io, int direction, struct wefti_watch *ring, const struct wefti_poll_op *what,
+                      int64_t until) {
+    struct op op;
+    int why = -EAGAIN;
+    const char *words = direction == WEFTI_IN ? "a descriptor to read" : "a descriptor to write";
+    if (wefti_waiter_init(&op.done) || !wefti_poller_begin(&ring->poller, what, &op)) {
+        wefti_lock_give(&io->lock);
+        return -ENOBUFS;
+    }
+    ring->waiting++;
+    for (bool first = true; why == -EAGAIN; first = false) {
+        if (!first)
+            wefti_lock_take(&io->lock);
+        wefti_waiter_init(&op.closed);
+        if (io->closed) { /* since the last turn */
+            op.closed.result = -EBADF;
+            wefti_waiter_serve(&op.closed); /* nobody but us knows of it */
+        } else {
+            wefti_waiters_append(&io->waiting[direction], &op.closed);
+        }
+        wefti_lock_give(&io->lock);
+        why = wait_over(io, direction, ring, &op, until, words);
+    }
+    ring->waiting--;
+    /* Data that came before the deadline is the caller's; before a close it is nobody's, as in any other wait. */
+    return why == -EBADF || (why && op.done.result == -ECANCELED) ? why : op.done.result;
+}

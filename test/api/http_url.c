@@ -1,0 +1,172 @@
+/* http_url.c - clients by URL, and the client's side of WebSocket: against our server, and against peers that say what they like. */
+#include "http_fixture.h"
+
+static void url_of(struct site *site, const char *scheme, char *text, size_t room) {
+    char where[64];
+    weft_addr_format(&site->addr, where, sizeof where);
+    snprintf(text, room, "%s://%s/x?y", scheme, where);
+}
+
+/* -- By URL ---------------------------------------------------------------------------------------------------------- */
+
+static int by_url(void *unused) {
+    (void)unused;
+    struct site site = SITE(serve_site);
+    weft_http_client *client;
+    char url[100], text[16];
+    site_open(&site);
+    url_of(&site, "http", url, sizeof url);
+    REQUIRE_EQ(weft_http_connect(url, fixture_soon(), &client), 0);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(weft_http_answer_status(client), i ? 200 : 0);
+        CHECK_EQ(weft_http_ask(client, "GET", "/hello", NULL, NULL, 0, fixture_soon()), 200);
+        CHECK_EQ(weft_http_answer_read(client, text, sizeof text, fixture_soon()), 6);
+        CHECK_EQ(weft_http_answer_read(client, text, sizeof text, fixture_soon()), 0);
+    }
+    CHECK_GT(weft_io_fd(weft_http_client_io(client)), 0);
+    weft_http_client_close(client); /* with its connection */
+    CHECK_EQ(weft_http_connect("gopher://h/", fixture_soon(), &client), -EINVAL);
+    CHECK_EQ(weft_http_connect("http://127.0.0.1:1/", fixture_soon(), &client), -ECONNREFUSED);
+    url_of(&site, "https", url, sizeof url);
+    CHECK_EQ(weft_http_connect(url, fixture_soon(), &client), -EPROTONOSUPPORT); /* nobody said how */
+    site_close(&site);
+    return 0;
+}
+API_TEST(http_by_url, "", .workers = {1, 2}) { io_run(by_url, NULL); }
+
+/* -- WebSocket, with our server -------------------------------------------------------------------------------------- */
+
+static int echo(weft_http *x, void *arg) {
+    struct site *site = arg;
+    static char buffer[200000];
+    int kind = 0, error = weft_ws_accept(x);
+    ssize_t n = error;
+    if (error)
+        return error == -EPROTO ? 0 : error;
+    while ((n = weft_ws_read(x, buffer, sizeof buffer, &kind, fixture_soon())) >= 0 && kind != WEFT_WS_CLOSE)
+        CHECK_EQ(weft_ws_write(x, kind, buffer, (size_t)n), 0);
+    site->error = (int)n;
+    site->left++;
+    return 0;
+}
+
+static int ws_client(void *unused) {
+    (void)unused;
+    struct site site = SITE(echo);
+    weft_http_client *client;
+    weft_http *ws;
+    char url[100], *sent = malloc(150000), *found = malloc(150000);
+    int kind;
+    REQUIRE(sent && found);
+    io_fill(sent, 150000, 0);
+    site_open(&site);
+    url_of(&site, "ws", url, sizeof url);
+    REQUIRE_EQ(weft_http_connect(url, fixture_soon(), &client), 0);
+    REQUIRE_EQ(weft_ws_open(client, "/x?y", "Sec-WebSocket-Protocol: a\r\n", fixture_soon(), &ws), 0);
+    static const size_t sizes[] = {0, 1, 125, 126, 4081, 4082, 4083, 65535, 65536, 150000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        CHECK_EQ(weft_ws_write(ws, WEFT_WS_BINARY, sent, sizes[i]), 0);
+        CHECK_EQ(weft_ws_read(ws, found, 150000, &kind, fixture_soon()), sizes[i]);
+        CHECK_EQ(kind, WEFT_WS_BINARY);
+        CHECK(!memcmp(found, sent, sizes[i]));
+    }
+    CHECK_EQ(weft_ws_write(ws, WEFT_WS_TEXT, "gr\xc3\xbc\xc3\x9f", 6), 0);
+    CHECK_EQ(weft_ws_read(ws, found, 150000, &kind, fixture_soon()), 6);
+    CHECK_EQ(kind, WEFT_WS_TEXT);
+    CHECK_EQ(weft_ws_read(ws, found, 150000, &kind, WEFT_NOW), -ETIMEDOUT);
+    CHECK_EQ(weft_ws_open(client, "/", NULL, fixture_soon(), &ws), -EBUSY);
+    CHECK_EQ(weft_http_ask(client, "GET", "/", NULL, NULL, 0, fixture_soon()),
+             -ECONNRESET); /* it is something else now */
+    CHECK_EQ(weft_ws_write(ws, WEFT_WS_CLOSE, "\x03\xe8", 2), 0);
+    CHECK_EQ(weft_ws_read(ws, found, 150000, &kind, fixture_soon()), 0);
+    CHECK_EQ(kind, WEFT_WS_CLOSE);
+    CHECK_EQ(weft_ws_write(ws, WEFT_WS_TEXT, "a", 1), -EPIPE);
+    weft_http_client_close(client);
+    UNTIL(site.left == 1);
+    CHECK_EQ(site.error, 0);
+    /* Gone without a close. */
+    REQUIRE_EQ(weft_http_connect(url, fixture_soon(), &client), 0);
+    REQUIRE_EQ(weft_ws_open(client, "/", NULL, fixture_soon(), &ws), 0);
+    weft_http_client_close(client);
+    UNTIL(site.left == 2);
+    CHECK_EQ(site.error, -ECONNRESET);
+    site_close(&site);
+    free(sent), free(found);
+    return 0;
+}
+API_TEST(http_ws_client, "", .workers = {1, 2}) { io_run(ws_client, NULL); }
+
+/* -- WebSocket, with a peer that says what it likes ------------------------------------------------------------------- */
+
+struct peer {
+    weft_io *io;
+    const char *answer; /* %s: the right digest */
+    char asked[1024];
+};
+
+void wefti_ws_digest(const char *key, char accept[32]); /* which unit tests know to be right */
+
+static int say_what_it_likes(void *arg) {
+    struct peer *peer = arg;
+    char accept[32], answer[512];
+    size_t size = 0;
+    ssize_t n;
+    while (!strstr(peer->asked, "\r\n\r\n") &&
+           (n = weft_read(peer->io, peer->asked + size, sizeof peer->asked - 1 - size, fixture_soon())) > 0)
+        size += (size_t)n;
+    const char *key = strstr(peer->asked, "Sec-WebSocket-Key: ");
+    REQUIRE(key);
+    wefti_ws_digest(key + 19, accept);
+    snprintf(answer, sizeof answer, peer->answer, accept);
+    say(peer->io, answer);
+    return 0;
+}
+
+static int with_peer(const char *answer, int expected, int status) {
+    struct peer peer = {.answer = answer};
+    weft_io *io;
+    weft_http_client *client;
+    weft_http *ws;
+    REQUIRE_EQ(weft_socketpair(&peer.io, &io), 0);
+    weft_task *task = io_go(NULL, say_what_it_likes, &peer);
+    REQUIRE_EQ(weft_http_client_open(io, "h", &client), 0);
+    int found = weft_ws_open(client, "/", NULL, fixture_soon(), &ws);
+    CHECK_EQ(io_join(task), 0);
+    if (found != expected || weft_http_answer_status(client) != status)
+        harness_note(__FILE__, __LINE__, "\"%s\": expected %d (%d), found %d (%d)", answer, expected, status, found,
+                     weft_http_answer_status(client));
+    char text[64];
+    int kind;
+    found = found ? found : (int)weft_ws_read(ws, text, sizeof text, &kind, fixture_soon());
+    weft_http_client_close(client);
+    CHECK_EQ(weft_close(io), 0);
+    CHECK_EQ(weft_close(peer.io), 0);
+    return found;
+}
+
+#define SWITCH "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+#define GOOD SWITCH "Sec-WebSocket-Accept: %s\r\n\r\n"
+
+static int refusals(void *unused) {
+    (void)unused;
+    CHECK_EQ(with_peer(GOOD "\x81\x02hi", 0, 101), 2); /* and a message right behind it */
+    CHECK_EQ(with_peer("HTTP/1.1 100 Continue\r\n\r\n" GOOD "\x89\x01p\x81\x01h", 0, 101), 1);
+    CHECK_EQ(with_peer(GOOD "\x81\x82"
+                            "abcdhi",
+                       0, 101),
+             -EPROTO); /* a server masks nothing */
+    CHECK_EQ(with_peer(GOOD "\xc1\x02hi", 0, 101), -EPROTO);
+    CHECK_EQ(with_peer(GOOD "\x81\x7e\x01\x01", 0, 101), -EMSGSIZE);
+    (void)with_peer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", -EPROTO, 200);
+    (void)with_peer("HTTP/1.1 403 no\r\nContent-Length: 0\r\n\r\n", -EPROTO, 403);
+    (void)with_peer(SWITCH "\r\n", -EPROTO, 101);
+    (void)with_peer(SWITCH "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n", -EPROTO, 101);
+    (void)with_peer(SWITCH "Sec-WebSocket-Accept: %s\r\nSec-WebSocket-Extensions: permessage-deflate\r\n\r\n", -EPROTO,
+                    101);
+    (void)with_peer("HTTP/1.1 101 x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nSec-WebSocket-Accept: %s\r\n\r\n",
+                    -EPROTO, 101);
+    (void)with_peer("HTTP/1.1 101 x\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: %s\r\n\r\n", -EPROTO, 101);
+    (void)with_peer("SSH-2.0-x\r\n", -EBADMSG, 0);
+    return 0;
+}
+API_TEST(http_ws_client_refuses, "", .workers = {1, 2}) { io_run(refusals, NULL); }

@@ -1,0 +1,104 @@
+/* https.c - https and wss by URL; HTTP over TLS: drain, slow handshakes beside others. */
+#define _GNU_SOURCE
+#include "tls_fixture.h"
+
+static int serve_both(weft_http *x, void *arg) {
+    if (!weft_text_is(weft_http_path(x), "/ws"))
+        return serve_site(x, arg);
+    char text[64];
+    int kind, error = weft_ws_accept(x);
+    ssize_t n = error ? error : weft_ws_read(x, text, sizeof text, &kind, fixture_soon());
+    return n < 0 ? (int)n : weft_ws_write(x, kind, text, (size_t)n);
+}
+
+static void secure_open(struct site *site, weft_tls *tls) {
+    REQUIRE_EQ(weft_tcp_listen("127.0.0.1", 0, NULL, &site->listener), 0);
+    REQUIRE_EQ(weft_local_addr(site->listener, &site->addr), 0);
+    REQUIRE_EQ(weft_tls_listen(site->listener, tls, &site->listener), 0);
+    site->task = io_go(NULL, site_main, site);
+}
+
+static void url_of(struct site *site, const char *scheme, char *text, size_t room) {
+    char where[64];
+    weft_addr_format(&site->addr, where, sizeof where);
+    snprintf(text, room, "%s://%s/", scheme, where);
+}
+
+static int by_url(void *unused) {
+    (void)unused;
+    struct site site = SITE(serve_both);
+    weft_tls *server = TLS_SERVER(), *client_tls = TLS_CLIENT();
+    weft_http_client *client;
+    weft_http *ws;
+    char url[100], text[16];
+    int kind;
+    secure_open(&site, server);
+    CHECK_EQ(weft_tls_use(server), -EINVAL);
+    REQUIRE_EQ(weft_tls_use(client_tls), 0);
+    weft_tls_free(client_tls); /* kept */
+    url_of(&site, "https", url, sizeof url);
+    for (int i = 0; i < 3; i++) {
+        REQUIRE_EQ(weft_http_connect(url, fixture_soon(), &client), 0);
+        CHECK_EQ(weft_tls_is_resumed(weft_http_client_io(client)), i > 0);
+        for (int j = 0; j < 3; j++) {
+            CHECK_EQ(weft_http_ask(client, "POST", "/echo", NULL, "abc", 3, fixture_soon()), 200);
+            CHECK_EQ(weft_http_answer_read(client, text, sizeof text, fixture_soon()), 3);
+            CHECK_EQ(weft_http_answer_read(client, text, sizeof text, fixture_soon()), 0);
+        }
+        weft_http_client_close(client);
+    }
+    url_of(&site, "wss", url, sizeof url);
+    REQUIRE_EQ(weft_http_connect(url, fixture_soon(), &client), 0);
+    REQUIRE_EQ(weft_ws_open(client, "/ws", NULL, fixture_soon(), &ws), 0);
+    CHECK_EQ(weft_ws_write(ws, WEFT_WS_TEXT, "secret", 6), 0);
+    CHECK_EQ(weft_ws_read(ws, text, sizeof text, &kind, fixture_soon()), 6);
+    CHECK_EQ(weft_ws_read(ws, text, sizeof text, &kind, fixture_soon()), 0);
+    CHECK_EQ(kind, WEFT_WS_CLOSE);
+    weft_http_client_close(client);
+    /* Somebody whose certificate is not good is not spoken to. */
+    REQUIRE_EQ(weft_tls_use(client_tls = tls_make(false, TLS_OPTIONS(.ca_file = tls_file("alone.pem")))), 0);
+    weft_tls_free(client_tls);
+    CHECK_EQ(weft_http_connect(url, fixture_soon(), &client), -EKEYREJECTED);
+    REQUIRE_EQ(weft_tls_use(NULL), 0);
+    CHECK_EQ(weft_http_connect(url, fixture_soon(), &client), -EPROTONOSUPPORT);
+    UNTIL(site_sockets() == 1);
+    site_close(&site);
+    weft_tls_free(server);
+    return 0;
+}
+API_TEST(tls_https_by_url, "", .workers = {1, 2}) { io_run(by_url, NULL); }
+
+static weft_io *secure_dial(struct site *site, weft_tls *tls) {
+    weft_io *io;
+    REQUIRE_EQ(weft_tls_connect(dial(site), tls, "localhost", fixture_soon(), &io), 0);
+    return io;
+}
+
+/* Whoever is cancelled: those without a request, or without a handshake, are closed with a signed end; the one under way is answered. */
+static int drain(void *unused) {
+    (void)unused;
+    struct site site = SITE(serve_site);
+    weft_tls *server = TLS_SERVER(), *client = TLS_CLIENT();
+    site.options.drain = 3600 * 1000 * MS;
+    secure_open(&site, server);
+    weft_io *silent = dial(&site); /* never says a word of TLS, and keeps nobody waiting */
+    weft_io *fresh = secure_dial(&site, client), *idle = secure_dial(&site, client), *busy = secure_dial(&site, client);
+    say(idle, GET("/hello"));
+    hear(idle, HELLO);
+    say(busy, GET("/wait"));
+    UNTIL(site.entered == 2);
+    (void)weft_task_cancel(site.task);
+    hear_end(idle);
+    char byte;
+    ssize_t n = weft_read(fresh, &byte, 1, fixture_soon());
+    CHECK(n == 0 || n == -ECONNRESET); /* the server may not have heard the last of its handshake */
+    CHECK_EQ(weft_close(fresh), 0);
+    hear_end(silent);
+    site.release = true;
+    hear(busy, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nwaited");
+    hear_end(busy);
+    site_close(&site);
+    tls_free_both(client, server);
+    return 0;
+}
+API_TEST(tls_https_drain, "", .workers = {1, 2}) { io_run(drain, NULL); }
