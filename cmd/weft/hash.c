@@ -34,6 +34,7 @@ static void compress(struct hash *hash, const unsigned char *block, bool last) {
         m[i] = get64(block + 8 * i);
     v[12] ^= hash->count;
     v[14] ^= last ? UINT64_MAX : 0;
+#pragma GCC unroll 12 /* so that the order is constants: a quarter fewer instructions */
     for (int round = 0; round < 12; round++) {
         const unsigned char *s = order[round];
         MIX(0, 4, 8, 12, m[s[0]], m[s[1]]);
@@ -94,8 +95,8 @@ hash32 hash_end(struct hash *hash) {
 
 /* -- CRC-32C ----------------------------------------------------------------------------------------------------- */
 
-/* Four tables, made once at start: threads only read them. */
-static uint32_t table[4][256];
+/* Eight tables, made once at start: threads only read them. */
+static uint32_t table[8][256];
 
 __attribute__((constructor)) static void make_table(void) {
     for (uint32_t i = 0; i < 256; i++) {
@@ -104,7 +105,7 @@ __attribute__((constructor)) static void make_table(void) {
             crc = crc >> 1 ^ (crc & 1 ? UINT32_C(0x82f63b78) : 0);
         table[0][i] = crc;
     }
-    for (int k = 1; k < 4; k++)
+    for (int k = 1; k < 8; k++)
         for (uint32_t i = 0; i < 256; i++)
             table[k][i] = table[k - 1][i] >> 8 ^ table[0][table[k - 1][i] & 255];
 }
@@ -112,9 +113,11 @@ __attribute__((constructor)) static void make_table(void) {
 uint32_t crc32c(uint32_t crc, const void *data, size_t size) {
     const unsigned char *at = data;
     crc = ~crc;
-    for (; size >= 4; at += 4, size -= 4) {
-        crc ^= get32(at);
-        crc = table[3][crc & 255] ^ table[2][crc >> 8 & 255] ^ table[1][crc >> 16 & 255] ^ table[0][crc >> 24];
+    for (; size >= 8; at += 8, size -= 8) {
+        uint64_t part = get64(at) ^ crc;
+        crc = table[7][part & 255] ^ table[6][part >> 8 & 255] ^ table[5][part >> 16 & 255] ^
+              table[4][part >> 24 & 255] ^ table[3][part >> 32 & 255] ^ table[2][part >> 40 & 255] ^
+              table[1][part >> 48 & 255] ^ table[0][part >> 56];
     }
     for (; size; at++, size--)
         crc = crc >> 8 ^ table[0][(crc ^ *at) & 255];

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -18,6 +17,7 @@
 #include <weft/blocking.h>
 #include <weft/fiber.h>
 #include <weft/nursery.h>
+#include <weft/signal.h>
 
 #include "commands.h"
 #include "options.h"
@@ -31,7 +31,7 @@ static const char me[] = "weft node";
 struct start {
     struct node *node;
     weft_io *listener;
-    int signals;
+    weft_signals *signals; /* SIGINT and SIGTERM */
     unsigned connections;
     bool drained;
 };
@@ -99,27 +99,14 @@ static int run_server(void *arg) {
     options.max_connections = start->connections;
     options.server = "weft";
     int error = weft_http_serve(start->listener, &options, node_handle, start->node);
-    return error == -ECANCELED ? 0 : error;
+    if (error == -ECANCELED)
+        return 0;
+    complain(me, "cannot serve any more: %s", weft_strerror(error));
+    kill(getpid(), SIGTERM); /* what is in the pools is finished all the same */
+    return error;
 }
 
 /* -- The end ------------------------------------------------------------------------------------------ */
-
-static int wait_signal(int signals) {
-    struct signalfd_siginfo info;
-    int error = weft_fd_wait(signals, WEFT_FD_READ, WEFT_NEVER);
-    if (error < 0)
-        return error;
-    return read(signals, &info, sizeof info) == sizeof info ? (int)info.ssi_signo : -EIO;
-}
-
-/* From now on a signal does what it does to any process: this thread takes it. */
-static void leave_signals(void) {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-}
 
 static int drain(void *arg) {
     struct start *start = arg;
@@ -156,15 +143,16 @@ static int run(void *arg) {
             error = weft_nursery_go(&all, run_ticker, node, NULL);
         if (!error) {
             notify("READY=1");
-            int number = wait_signal(start->signals);
+            int number = weft_signal_wait(start->signals, WEFT_NEVER);
             if (number > 0) {
                 struct node_totals totals;
+                weft_signal_close(start->signals); /* the next does what it does to any process */
+                start->signals = NULL;
                 notify("STOPPING=1");
                 store_relaxed(&node->stopping, true); /* only shown */
                 node_totals(node, &totals);
                 complain(me, "%s: finishing %llu transactions; once more to stop at once",
                          number == SIGINT ? "interrupted" : "asked to stop", (unsigned long long)totals.pooled);
-                leave_signals();
                 if (weft_blocking(drain, start, &ignored, WEFT_NEVER))
                     start->drained = false;
             }
@@ -244,17 +232,6 @@ static void announce(const struct node *node, const struct ledger_config *config
     fflush(stdout);
 }
 
-/* Before there is any thread: all of them leave these to the descriptor. */
-static int take_signals(void) {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    signal(SIGPIPE, SIG_IGN);
-    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 static void raise_descriptors(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
@@ -266,15 +243,17 @@ static void raise_descriptors(void) {
 static int run_node(struct node *node, struct ledger_config *config, weft_config *runtime, weft_io *listener,
                     unsigned connections, const char *token_file) {
     char why[256] = "";
-    struct start start = {
-        .node = node, .listener = listener, .signals = take_signals(), .drained = true, .connections = connections};
+    struct start start = {.node = node, .listener = listener, .drained = true, .connections = connections};
     config->told = told;
     config->arg = node;
     node->dir = config->dir;
     node->started = weft_now();
     node->started_at = (uint64_t)time(NULL);
     raise_descriptors();
-    int error = start.signals < 0 ? -EMFILE : feed_open(&node->feed);
+    signal(SIGPIPE, SIG_IGN); /* what it prints to may go */
+    int error = weft_signal_open((const int[]){SIGINT, SIGTERM}, 2, &start.signals);
+    if (!error)
+        error = feed_open(&node->feed);
     if (!error && (error = ledger_open(config, &node->ledger, why, sizeof why)))
         complain(me, "%s: %s", config->dir ? config->dir : "memory",
                  *why              ? why
@@ -285,7 +264,6 @@ static int run_node(struct node *node, struct ledger_config *config, weft_config
     if (!error) {
         announce(node, config, token_file);
         error = weft_fiber_run(runtime, run, &start, NULL);
-        leave_signals();
         if (error)
             complain(me, "%s", weft_strerror(error));
         ledger_close(node->ledger);
@@ -295,8 +273,7 @@ static int run_node(struct node *node, struct ledger_config *config, weft_config
             complain(me, "stopped");
     }
     feed_close(&node->feed);
-    if (start.signals >= 0)
-        close(start.signals);
+    weft_signal_close(start.signals);
     return error ? EXIT_BAD : EXIT_GOOD;
 }
 

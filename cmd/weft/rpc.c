@@ -212,11 +212,10 @@ int rpc_answer(const struct rpc_service *service, void *node, void *peer, const 
     json_t *json = rpc_decode(body, size, why, sizeof why);
     arena_leave();
     if (!json) {
-        struct text message = {0};
-        text_format(&message, "Parse error: %s", why);
-        text_add(&message, "", 1);
-        put_error(out, NULL, code = RPC_PARSE, message.failed ? "Parse error" : message.at, NULL);
-        text_free(&message);
+        char message[sizeof why + 16];
+        bool no_memory = !strncmp(why, "no memory", 9);
+        snprintf(message, sizeof message, "%s: %s", no_memory ? "Internal error" : "Parse error", why);
+        put_error(out, NULL, code = no_memory ? RPC_INTERNAL : RPC_PARSE, message, NULL);
     } else if (!json_is_array(json)) {
         result = answer_one(service, node, peer, json, out);
     } else if (json_array_size(json) == 0 || json_array_size(json) > RPC_BATCH) {

@@ -2,11 +2,9 @@
 #include "url.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <weft/blocking.h>
 
 int url_parse(const char *text, struct url *out) {
     if (strncmp(text, "http://", 7) != 0)
@@ -36,34 +34,9 @@ int url_parse(const char *text, struct url *out) {
     return 0;
 }
 
-struct lookup {
-    const struct url *url;
-    weft_addr addr;
-    int error; /* of getaddrinfo */
-};
-
-static int look_up(void *arg) {
-    struct lookup *lookup = arg;
-    char port[16];
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
-    snprintf(port, sizeof port, "%d", lookup->url->port);
-    lookup->error = getaddrinfo(lookup->url->host, port, &hints, &found);
-    if (lookup->error)
-        return -EHOSTUNREACH;
-    lookup->addr.size = (uint32_t)found->ai_addrlen;
-    memcpy(lookup->addr.storage, found->ai_addr, found->ai_addrlen);
-    freeaddrinfo(found);
-    return 0;
-}
-
 int url_connect(const struct url *url, weft_io **out, weft_deadline until, char *why, size_t room) {
-    struct lookup lookup = {.url = url};
-    int found = 0, error = weft_addr_parse(url->host, url->port, &lookup.addr);
-    if (error) /* a name: it may block */
-        error = weft_blocking(look_up, &lookup, &found, until);
-    if (!error && !found)
-        error = weft_connect(&lookup.addr, out, until);
-    if (error || found)
-        snprintf(why, room, "%s: %s", url->authority, found ? gai_strerror(lookup.error) : weft_strerror(error));
-    return error ? error : found;
+    int error = weft_tcp_connect(url->host, url->port, out, until);
+    if (error)
+        snprintf(why, room, "%s: %s", url->authority, error == -ENOENT ? "no such name" : weft_strerror(error));
+    return error;
 }

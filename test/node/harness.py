@@ -75,7 +75,7 @@ def weft(*args, limit=30, **more):
 class Node:
     """A node on a free port; ends with the block."""
 
-    def __init__(self, *options, listen="127.0.0.1:0", memory=True, data=None, cwd=None):
+    def __init__(self, *options, listen="127.0.0.1:0", memory=True, data=None, cwd=None, env=None):
         self.own = None
         if not memory and not data:
             self.own = data = tempfile.mkdtemp(prefix="weft-node-")
@@ -83,7 +83,7 @@ class Node:
         where = ["--memory"] if memory else ["--data", data]
         self.errors = tempfile.TemporaryFile(mode="w+")
         self.child = subprocess.Popen([WEFT, "node", *where, "--listen", listen, *map(str, options)], stdout=subprocess.PIPE,
-                                      stderr=self.errors, text=True, stdin=subprocess.DEVNULL, cwd=cwd, start_new_session=True)
+                                      stderr=self.errors, text=True, stdin=subprocess.DEVNULL, cwd=cwd, env={**os.environ, **(env or {})}, start_new_session=True)
         self.first = self.child.stdout.readline()
         found = re.search(r"http://(\S+):(\d+)/", self.first)
         if not found:

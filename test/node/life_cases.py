@@ -8,7 +8,7 @@ import threading
 import time
 
 import harness
-from harness import Node, claim, equal, eventually, group, weft
+from harness import Node, claim, equal, eventually, get, group, weft
 
 
 @group
@@ -76,6 +76,55 @@ def kept():
             equal("receipt", n.result("receipt_get", shard="a", tx=receipt["tx"]), receipt)
             equal("replay", n.call("tx_submit", shard="a", tx={"method": "set", "sender": "me", "nonce": 1, "args": ["k", "v"]})["error"]["code"], -32002)
             equal("it goes on", n.submit("a", "set", "k", "w", nonce=2)["block"], 2)
+
+
+SYNC_FAILS = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+/* Every sync fails while the file is there. */
+int fdatasync(int fd) {
+    if (!access(getenv("WEFT_TEST_EIO"), F_OK)) { errno = EIO; return -1; }
+    return ((int (*)(int))dlsym(RTLD_NEXT, "fdatasync"))(fd);
+}
+"""
+
+
+@group
+def stopped():
+    """A sync that fails stops the shard, with a code of its own; reads go on, others go on, and a restart goes on with what was durable."""
+    with tempfile.TemporaryDirectory(prefix="weft-stopped-") as where:
+        shim, trigger, data = (os.path.join(where, name) for name in ("shim.so", "trigger", "data"))
+        done = subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", shim, "-ldl"], input=SYNC_FAILS, text=True, capture_output=True)
+        equal("shim", (done.returncode, done.stderr), (0, ""))
+        with Node(memory=False, data=data, env={"LD_PRELOAD": shim, "WEFT_TEST_EIO": trigger}) as n:
+            tx = lambda shard, nonce: n.call("tx_submit", shard=shard, wait_ms=10000, tx={"method": "add", "sender": "me", "nonce": nonce, "args": ["n", 1]})
+            for shard in ("a", "b"):
+                equal(f"{shard} before", tx(shard, 1)["result"]["receipts"][0]["status"], "ok")
+            open(trigger, "w").close()
+            equal("no receipt for what was not synced", tx("a", 2)["result"]["receipts"][0]["status"], "refused")
+            os.unlink(trigger)
+            answer = tx("a", 2)
+            equal("it is stopped for good", answer.get("error", {}).get("code"), -32003)
+            equal("it says so", n.result("shard_status", shard="a")["state"], "stopped")
+            equal("reads go on", n.result("state_get", shard="a", key="n"), "1")
+            equal("others go on", tx("b", 2)["result"]["receipts"][0]["status"], "ok")
+            claim("it is counted", "weft_shards_stopped 1" in get(n.port, "/metrics")[2], "")
+            claim("and said", "stopped" in n.words(), n.words())
+        with Node(memory=False, data=data) as n:
+            equal("after a restart", (n.result("state_get", shard="a", key="n"), n.submit("a", "add", "n", 1, nonce=2)["status"]), ("1", "ok"))
+
+
+@group
+def full():
+    """A shard that may not grow refuses what does not fit, and takes what does."""
+    with Node("--map-size", "64k", memory=False) as n:
+        statuses = [n.submit("a", "set", f"k{i}", "x" * 4000, nonce=1, sender=f"s{i}")["status"] for i in range(5)]
+        claim("refused when full", "refused" in statuses and statuses[0] == "ok", statuses)
+        equal("others go on", n.submit("b", "set", "k", "v")["status"], "ok")
+        equal("what was taken is there", n.result("state_get", shard="a", key="k0"), "x" * 4000)
 
 
 def load(n, shards, stop, accepted):

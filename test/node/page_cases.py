@@ -76,7 +76,7 @@ def drive(n, b):
     b.until("!document.querySelector('#failures .empty')")
     claim("and listed", "from the page" in text(b, "#failures"), text(b, "#failures"))
 
-    status, out, errors = weft("tx", "load", "--node", n.url, "--shards", "12", "--connections", "2", "--batch", "20", "--time", "3s")
+    status, out, errors = weft("tx", "load", "--node", n.url, "--shards", "12", "--connections", "2", "--batch", "20", "--count", "20000", "--time", "20s")
     claim("load", status == 0, (out, errors))
     b.until("document.querySelectorAll('#shards tbody tr').length === 16")
     b.until("seconds.some(s => s.txs > 100)")

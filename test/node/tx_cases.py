@@ -55,6 +55,8 @@ def commands():
         figures = json.loads(text) if text else {}
         claim("load", status == 0 and figures["txs"] == 2000 and figures["failed"] == 0, (status, text, errors))
     status, _, errors = weft("tx", "info", "--node", n.url)
+    status, _, errors2 = weft("tx", "info", "--node", "http://no-such-name.invalid:1")
+    claim("no such name", status == 1 and "no-such-name.invalid" in errors2, (status, errors2))
     claim("no node there", status == 1 and "nobody listens" in errors, (status, errors))
 
 
