@@ -25,6 +25,15 @@ int exec_fail(struct exec *exec, const char *format, ...) {
     return 1;
 }
 
+/* One more step, of so many bytes: 0, or 1 if the trace is too long then. */
+static int step(struct exec *exec, enum step_kind kind, const void *key, size_t key_size, const void *value,
+                size_t size) {
+    if (exec->block->bytes.size - exec->block->record + key_size + size > TRACE_MAX)
+        return exec_fail(exec, "its trace has more than %d bytes", TRACE_MAX);
+    block_step(exec->block, kind, key, key_size, value, size);
+    return 0;
+}
+
 /* The key as the keep has it; 0: it is not allowed. */
 static size_t state_key(const void *key, size_t key_size, unsigned char *out) {
     if (key_size == 0 || key_size > STATE_KEY_MAX)
@@ -44,8 +53,7 @@ int exec_get(struct exec *exec, const void *key, size_t key_size, const void **v
     int found = overlay_get(exec->overlay, full, full_size, value, size);
     if (found < 0)
         return found;
-    block_step(exec->block, STEP_GET, key, key_size, *value, *size);
-    if (!exec_pay(exec, (key_size + *size) / GAS_BYTES))
+    if (step(exec, STEP_GET, key, key_size, *value, *size) || !exec_pay(exec, (key_size + *size) / GAS_BYTES))
         return 1;
     return found ? EXEC_FOUND : 0;
 }
@@ -59,7 +67,8 @@ int exec_put(struct exec *exec, const void *key, size_t key_size, const void *va
         return exec_fail(exec, "a value has at most %d bytes", STATE_VALUE_MAX);
     if (!exec_pay(exec, GAS_WRITE + (key_size + size) / GAS_BYTES))
         return 1;
-    block_step(exec->block, STEP_PUT, key, key_size, value, size);
+    if (step(exec, STEP_PUT, key, key_size, value, size))
+        return 1;
     return overlay_put(exec->overlay, full, full_size, value ? value : "", size);
 }
 
@@ -70,7 +79,8 @@ int exec_del(struct exec *exec, const void *key, size_t key_size) {
         return exec_fail(exec, "a key has 1 to %d bytes", STATE_KEY_MAX);
     if (!exec_pay(exec, GAS_WRITE + key_size / GAS_BYTES))
         return 1;
-    block_step(exec->block, STEP_DEL, key, key_size, NULL, 0);
+    if (step(exec, STEP_DEL, key, key_size, NULL, 0))
+        return 1;
     return overlay_put(exec->overlay, full, full_size, NULL, 0);
 }
 
@@ -78,6 +88,5 @@ int exec_note(struct exec *exec, enum step_kind kind, const void *key, size_t ke
               size_t size) {
     if (!exec_pay(exec, GAS_WRITE + (key_size + size) / GAS_BYTES))
         return 1;
-    block_step(exec->block, kind, key, key_size, value, size);
-    return 0;
+    return step(exec, kind, key, key_size, value, size);
 }

@@ -13,6 +13,7 @@
 enum {
     STATE_KEY_MAX = 400,
     STATE_VALUE_MAX = 64 * 1024,
+    TRACE_MAX = 1 << 20, /* bytes of a transaction in its block */
     /* What things cost. */
     GAS_TX = 10,
     GAS_READ = 10,

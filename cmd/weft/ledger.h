@@ -23,26 +23,28 @@ enum tx_status {
     TX_PENDING = 1,  /* in the pool, or in a batch that is not durable yet */
     TX_OK = 2,       /* in a block */
     TX_FAILED = 3,   /* in a block, without effect but its nonce: the receipt's reason says why */
-    TX_REFUSED = 4,  /* never in a block: its batch failed, or its shard stopped.  Forgotten after a while */
+    /* Not in a block: its batch failed, or its shard stopped.  Forgotten after a while.  After a commit that failed, which stops the shard, a restart may
+     * find the block on the disk all the same: ask for the status again before sending it anew. */
+    TX_REFUSED = 4,
 };
 
 struct ledger_block {
     uint64_t number;
     hash32 parent, hash;
     weft_block_env env;
-    uint64_t time;    /* ms since 1970, when it was made */
+    uint64_t time; /* ms since 1970, when it was made */
     uint32_t txs, failed;
-    uint32_t writes;  /* keys in the state's diff */
+    uint32_t writes; /* keys in the state's diff */
 };
 
 struct ledger_receipt {
     hash32 tx;
     uint64_t block;
-    uint32_t index;       /* in its block */
+    uint32_t index; /* in its block */
     enum tx_status status; /* TX_OK or TX_FAILED */
-    uint64_t gas;         /* used */
-    const char *reason;   /* of a failure; "" otherwise */
-    const void *output;   /* what it returned: JSON text, may be empty */
+    uint64_t gas; /* used */
+    const char *reason; /* of a failure; "" otherwise */
+    const void *output; /* what it returned: JSON text, may be empty */
     size_t output_size;
 };
 

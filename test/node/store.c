@@ -198,3 +198,68 @@ TEST(store_all_or_none, "") {
     for (unsigned i = 0; i < 4; i++)
         bytes_free(&bytes[i]);
 }
+
+/* -- Many at once ------------------------------------------------------------------------------------------------------ */
+
+enum { SENDERS = 4, EACH = 150 };
+static struct ledger *shared;
+static atomic_uint finished;
+
+static void count_block(void *arg, const struct ledger_block *block, const hash32 *txs) {
+    (void)txs;
+    if (block->number > *(uint64_t *)arg)
+        *(uint64_t *)arg = block->number;
+}
+
+/* Senders submit to all shards; the last thread reads, all the time. */
+static void submit_or_read(unsigned index, void *arg) {
+    static const char *const shards[] = {"a", "b", "c"};
+    char sender[16];
+    uint64_t height = 0;
+    (void)arg;
+    if (index == SENDERS) {
+        while (atomic_load(&finished) < SENDERS)
+            for (int i = 0; i < 3; i++) {
+                char text[4096] = "0";
+                uint64_t before = height = 0;
+                ledger_block_get(shared, shards[i], 0, count_block, &before);
+                node_state_try(shared, shards[i], "n", text);
+                ledger_block_get(shared, shards[i], 0, count_block, &height);
+                CHECK_GE(height, before);
+                CHECK_LE(strtoull(text, NULL, 10), SENDERS * EACH);
+            }
+        return;
+    }
+    snprintf(sender, sizeof sender, "sender-%u", index);
+    for (uint64_t nonce = 1; nonce <= EACH; nonce++)
+        for (int i = 0; i < 3; i++) {
+            hash32 id;
+            char why[200];
+            struct bytes bytes = {0};
+            const char *wrong;
+            struct tx tx = {.executor = "kv",
+                            .method = "add",
+                            .sender = sender,
+                            .nonce = nonce,
+                            .count = 2,
+                            .args = {{"n", 1}, {"1", 1}}};
+            REQUIRE_EQ(tx_encode(&tx, &bytes, &wrong), 0);
+            weft_tx one = {0, bytes.data, bytes.size};
+            REQUIRE_EQ(ledger_submit(shared, shards[i], &one, 1, &id, why, sizeof why), 0);
+            bytes_free(&bytes);
+            if (nonce == EACH)
+                CHECK_EQ(node_wait(shared, shards[i], &id), TX_OK);
+        }
+    atomic_fetch_add(&finished, 1);
+}
+
+TEST(store_many_at_once, "K14 K17 K23 K35 K37") {
+    const char *dir = node_dir();
+    shared = node_open(dir);
+    harness_threads(SENDERS + 1, submit_or_read, NULL);
+    CHECK_STR(node_state(shared, "a", "n"), "600"); /* SENDERS * EACH: each once, none lost */
+    CHECK_STR(node_state(shared, "b", "n"), "600");
+    CHECK_STR(node_state(shared, "c", "n"), "600");
+    ledger_close(shared);
+    require_good(dir);
+}
