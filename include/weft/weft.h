@@ -23,6 +23,7 @@
 #include <weft/select.h>
 #include <weft/shard.h>
 #include <weft/signal.h>
+#include <weft/sim.h>
 #include <weft/stats.h>
 #include <weft/stream.h>
 #include <weft/supervisor.h>

@@ -9,6 +9,7 @@
 #include <weft/sync.h>
 
 #include "http/exchange.h"
+#include "io/mem.h"
 #include "sched/spawn.h"
 
 #define HEAD_MAX ((size_t)1 << 20)
@@ -281,6 +282,8 @@ static bool answer(struct weft_http *x, int used, weft_http_handler handler, voi
 }
 
 static ssize_t peek(struct weft_io *io, void *arg) {
+    if (io->mem)
+        return wefti_mem_read(io->mem, arg, 1, true);
     ssize_t n = recv(io->fd, arg, 1, MSG_PEEK | MSG_DONTWAIT);
     return n < 0 ? -errno : n;
 }

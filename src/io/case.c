@@ -31,7 +31,9 @@ static char held_mark; /* any address */
 
 /* One direction of a descriptor; what a stream above one has in its buffers only its own functions know.  0 or a negative error. */
 static int may_be_selected(const weft_case *c) {
-    return c->at != WEFT_FD_READ && c->at != WEFT_FD_WRITE ? -EINVAL : io_of(c)->layer ? -EOPNOTSUPP : 0;
+    return c->at != WEFT_FD_READ && c->at != WEFT_FD_WRITE ? -EINVAL
+           : io_of(c)->layer || io_of(c)->mem              ? -EOPNOTSUPP
+                                                           : 0;
 }
 
 void wefti_case_hold(weft_case *c) {

@@ -1,6 +1,6 @@
 /* desc.c - open descriptors: readiness and waiting (desc.h has the protocol). */
 #define _GNU_SOURCE
-#include "io/desc.h"
+#include "io/mem.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -67,6 +67,7 @@ int wefti_desc_new(int fd, int what, struct weft_io **out) {
     io->stream = what & WEFTI_STREAM;
     io->watcher = NULL;
     io->layer = NULL;
+    io->mem = NULL;
     io->waiting[WEFTI_IN] = io->waiting[WEFTI_OUT] = (struct wefti_waiters){NULL, NULL};
     wefti_lock_give(&io->lock);
     *out = io;
@@ -114,6 +115,8 @@ static int finish_close(struct weft_io *io) {
     int result = 0;
     if (io->layer) {
         wefti_layer_discard(io);
+    } else if (io->mem) {
+        wefti_mem_close(io->mem);
     } else if (io->borrowed) {
         if (!(io->was_flags & O_NONBLOCK))
             fcntl(io->fd, F_SETFL, io->was_flags);
@@ -180,14 +183,17 @@ static void dispatch(struct wefti_worker *w, const struct wefti_poll_event *even
         wefti_op_done(event);
         return;
     }
-    struct weft_io *io = event->tag;
+    wefti_desc_event(event->tag, event->ready);
+}
+
+void wefti_desc_event(struct weft_io *io, uint32_t ready) {
     wefti_lock_take(&io->lock);
-    uint32_t what = io->either ? WEFTI_READABLE : event->ready;
+    uint32_t what = io->either ? WEFTI_READABLE : ready;
     for (int direction = WEFTI_IN; direction <= WEFTI_OUT; direction++) {
         if (!(what & (direction == WEFTI_IN ? WEFTI_READABLE : WEFTI_WRITABLE)))
             continue;
         io->ready[direction] = true;
-        io->ended[direction] |= (event->ready & (direction == WEFTI_IN ? WEFTI_READ_ENDED : WEFTI_WRITE_ENDED)) != 0;
+        io->ended[direction] |= (ready & (direction == WEFTI_IN ? WEFTI_READ_ENDED : WEFTI_WRITE_ENDED)) != 0;
         io->events[direction]++;
     }
     serve_and_unlock(io, what & WEFTI_READABLE, what & WEFTI_WRITABLE, 0);
@@ -235,7 +241,7 @@ int wefti_watch_begin(struct wefti_worker *w) {
 /* -- Waiting ----------------------------------------------------------------------------------------------- */
 
 int wefti_desc_watch(struct weft_io *io, struct wefti_worker *w) {
-    if (io->always_ready || (io->watcher && io->watcher->rt == w->rt))
+    if (io->always_ready || io->mem || (io->watcher && io->watcher->rt == w->rt))
         return 0;
     int error = wefti_watch_begin(w);
     if (error)
@@ -256,7 +262,7 @@ int wefti_desc_watch(struct weft_io *io, struct wefti_worker *w) {
 int wefti_desc_wait(struct weft_io *io, int direction, uint32_t *seen, int64_t until) {
     struct wefti_waiter waiter;
     struct wefti_worker *w = wefti_worker_here();
-    struct wefti_watch *watch = w->rt->sim ? w->watch : NULL;
+    struct wefti_watch *watch = w->rt->sim && !io->mem ? w->watch : NULL;
     int error = wefti_waiter_init(&waiter);
     if (error) {
         wefti_lock_give(&io->lock);
@@ -342,6 +348,19 @@ static int thread_wait(struct weft_io *io, int direction, uint32_t *seen, int64_
     return (int)waiter.result;
 }
 
+/* As wefti_desc_wait, until the next piece arrives. */
+static int mem_wait(struct weft_io *io, int direction, uint32_t *seen, int64_t until) {
+    int64_t arrival = wefti_mem_next(io->mem, direction);
+    int error = wefti_desc_wait(io, direction, seen, arrival < until ? arrival : until);
+    if (error != -ETIMEDOUT || arrival >= until)
+        return error;
+    wefti_lock_take(&io->lock);
+    *seen = io->events[direction];
+    io->ready[direction] = true;
+    wefti_lock_give(&io->lock);
+    return 0;
+}
+
 /* The lock is held, and given back.  0: it is worth trying; *seen is C1. */
 static int wait_and_unlock(struct weft_io *io, int direction, uint32_t *seen, int64_t until) {
     struct wefti_worker *w = wefti_worker_here();
@@ -353,6 +372,8 @@ static int wait_and_unlock(struct weft_io *io, int direction, uint32_t *seen, in
         wefti_lock_give(&io->lock);
         return error;
     }
+    if (io->mem)
+        return mem_wait(io, direction, seen, until);
     return fiber ? wefti_desc_wait(io, direction, seen, until) : thread_wait(io, direction, seen, until);
 }
 
@@ -444,7 +465,7 @@ ssize_t wefti_desc_op(struct weft_io *io, int direction, wefti_desc_fn *call, vo
     }
     io->users++;
     struct wefti_worker *w = op ? wefti_worker_here() : NULL;
-    struct wefti_watch *ring = w && until > 0 ? wefti_op_ring(w) : NULL;
+    struct wefti_watch *ring = w && until > 0 && !io->mem ? wefti_op_ring(w) : NULL;
     for (bool tried = false, late = false;; tried = true) {
         uint32_t seen = io->events[direction]; /* C1 */
         if (ring && (eager || !io->ready[direction])) {
@@ -504,7 +525,7 @@ static void end_poll(struct wefti_poll_wait *wait) {
     wefti_lock_take(&io->lock);
     wefti_waiters_remove(&io->waiting[wait->waiter.index], &wait->waiter);
     wefti_lock_give(&io->lock);
-    if (w && w->rt->sim && w->watch)
+    if (w && w->rt->sim && w->watch && !io->mem)
         w->watch->waiting--;
     wait->end = NULL;
 }
@@ -530,7 +551,7 @@ static void append_poll(struct weft_io *io, weft_task *self, struct wefti_poll_w
     poll->thing = io;
     poll->end = end_poll;
     wefti_waiters_append(&io->waiting[direction], &poll->waiter);
-    if (w->rt->sim)
+    if (w->rt->sim && !io->mem)
         w->watch->waiting++;
 }
 
@@ -556,7 +577,7 @@ ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, in
         if (result == -EAGAIN && !io->ready[direction] && !io->closed) {
             int error = wefti_desc_watch(io, wefti_worker_here());
             result = error ? error : -EAGAIN;
-            io->ready[direction] |= io->always_ready;
+            io->ready[direction] |= io->always_ready || (io->mem && wefti_mem_hurry(io->mem));
         }
     } while (result == -EAGAIN && (io->ready[direction] || io->closed));
     if (result == -EAGAIN)

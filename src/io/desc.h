@@ -52,10 +52,14 @@ struct weft_io {
     /* Not a descriptor but a stream above one (layer.c): then nothing above but lock, users and closed is used. */
     const struct weft_stream *layer;
     void *layer_state;
+    struct wefti_mem *mem; /* in memory, under the simulator (mem.h): `fd` is -1 */
 };
 
 /* One for an open, non-blocking descriptor.  0; -ENOMEM. */
 int wefti_desc_new(int fd, int what, struct weft_io **out);
+
+/* E1, E2: it has become ready for WEFTI_READABLE, WEFTI_WRITABLE, or has ended. */
+void wefti_desc_event(struct weft_io *io, uint32_t ready);
 
 /* A call begins: 0; -EBADF (closed).  Then it ends. */
 int wefti_desc_enter(struct weft_io *io);

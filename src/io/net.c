@@ -14,11 +14,12 @@
 #include <unistd.h>
 #include <weft/stream.h>
 
-#include "io/desc.h"
+#include "io/mem.h"
 #include "sched/spawn.h"
 
 #define BACKLOG 1024
 #define CONNECT_PAUSE INT64_C(1000000) /* ns, between two looks at a Unix socket whose queue is full */
+#define CONNECT_MEM INT64_C(1000000000)
 #define PAUSE INT64_C(100000000) /* ns, when there are no descriptors and nothing can be done about it */
 
 /* -- Addresses ---------------------------------------------------------------------------------------------- */
@@ -88,6 +89,10 @@ int weft_addr_format(const weft_addr *addr, char *text, size_t room) {
 
 int weft_local_addr(const weft_io *io, weft_addr *out) {
     weft_addr addr = {.size = sizeof addr.storage};
+    if (io->mem) {
+        *out = io->mem->local;
+        return 0;
+    }
     if (getsockname(io->fd, sockaddr_of(&addr), &addr.size))
         return -errno;
     *out = addr;
@@ -96,6 +101,12 @@ int weft_local_addr(const weft_io *io, weft_addr *out) {
 
 int weft_peer_addr(const weft_io *io, weft_addr *out) {
     weft_addr addr = {.size = sizeof addr.storage};
+    if (io->mem) {
+        if (!io->mem->remote.size)
+            return -ENOTCONN;
+        *out = io->mem->remote;
+        return 0;
+    }
     if (getpeername(io->fd, sockaddr_of(&addr), &addr.size))
         return -errno;
     *out = addr;
@@ -105,6 +116,10 @@ int weft_peer_addr(const weft_io *io, weft_addr *out) {
 int weft_peer_credentials(const weft_io *io, pid_t *pid, uid_t *uid, gid_t *gid) {
     struct ucred who;
     socklen_t size = sizeof who;
+    if (io->mem) {
+        *pid = getpid(), *uid = getuid(), *gid = getgid();
+        return 0;
+    }
     if (getsockopt(io->fd, SOL_SOCKET, SO_PEERCRED, &who, &size))
         return -errno;
     *pid = who.pid;
@@ -132,6 +147,19 @@ static int adopt(int fd, bool stream, weft_io **out) {
     return error;
 }
 
+/* A socket of that kind in memory, with that address. */
+static int mem_bound(struct wefti_net *net, int kind, const weft_addr *addr, int backlog, weft_io **out) {
+    struct wefti_mem *mem = wefti_mem_new(net, kind);
+    int error = mem ? wefti_net_bind(mem, addr) : -ENOMEM;
+    if (!error) {
+        mem->backlog = (unsigned)backlog;
+        return wefti_mem_adopt(mem, out);
+    }
+    if (mem)
+        wefti_mem_close(mem);
+    return error;
+}
+
 int weft_listen(const weft_addr *addr, const weft_listen_options *given, weft_io **out) {
     weft_listen_options options = WEFT_LISTEN_INIT;
     if (!addr || !out)
@@ -139,6 +167,9 @@ int weft_listen(const weft_addr *addr, const weft_listen_options *given, weft_io
     int error = given ? wefti_known_struct(given, offsetof(weft_listen_options, backlog), &options, sizeof options) : 0;
     if (error)
         return error;
+    struct wefti_net *net = wefti_net_here();
+    if (net)
+        return mem_bound(net, WEFTI_MEM_LISTENER, addr, options.backlog > 0 ? options.backlog : BACKLOG, out);
     int family = family_of(addr), fd = open_socket(family, SOCK_STREAM);
     if (fd < 0)
         return fd;
@@ -178,6 +209,13 @@ int weft_unix_listen(const char *path, weft_io **out) {
 
 static ssize_t accept_once(struct weft_io *io, void *arg) {
     weft_addr *peer = arg;
+    if (io->mem) {
+        struct wefti_mem *mem;
+        ssize_t error = wefti_mem_accept(io->mem, &mem);
+        if (!error)
+            memcpy(peer->storage, &mem, sizeof mem); /* for welcome */
+        return error;
+    }
     peer->size = sizeof peer->storage;
     int fd = accept4(io->fd, sockaddr_of(peer), &peer->size, SOCK_CLOEXEC | SOCK_NONBLOCK);
     return fd < 0 ? -errno : fd;
@@ -194,6 +232,10 @@ static bool is_passing(int error) {
 static _Atomic int reserve = -1;
 
 static void turn_away(struct weft_io *listener, int64_t until) {
+    if (listener->mem) {
+        wefti_mem_turn_away(listener->mem);
+        return;
+    }
     int kept = xchg_relaxed(&reserve, -1); /* a number: whose it is follows from who got it */
     if (kept >= 0)
         close(kept);
@@ -215,7 +257,16 @@ static void keep_reserve(void) {
 }
 
 /* A descriptor that was accepted, and what the caller gets. */
-static int welcome(int fd, const weft_addr *from, weft_io **out, weft_addr *peer) {
+static int welcome(weft_io *listener, int fd, const weft_addr *from, weft_io **out, weft_addr *peer) {
+    if (listener->mem) {
+        struct wefti_mem *mem;
+        memcpy(&mem, from->storage, sizeof mem);
+        weft_addr remote = mem->remote;
+        int error = wefti_mem_adopt(mem, out);
+        if (!error && peer)
+            *peer = remote;
+        return error;
+    }
     bool tcp = family_of(from) == AF_INET || family_of(from) == AF_INET6;
     if (tcp)
         set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -236,7 +287,7 @@ int weft_accept(weft_io *listener, weft_io **out, weft_addr *peer, weft_deadline
         /* Not by an operation of the system: that takes its number before there is a connection, if the limit then allowed one. */
         ssize_t fd = wefti_desc_call(listener, WEFTI_IN, accept_once, &from, 0, until);
         if (fd >= 0)
-            return welcome((int)fd, &from, out, peer);
+            return welcome(listener, (int)fd, &from, out, peer);
         if (fd == -EMFILE || fd == -ENFILE) {
             if (wefti_desc_enter(listener))
                 return -EBADF;
@@ -259,7 +310,7 @@ int weft_accept_poll(weft_io *listener, weft_task *self, weft_wait *wait, weft_i
         keep_reserve();
         ssize_t fd = wefti_desc_poll(listener, self, wait, WEFTI_IN, accept_once, &from, 0);
         if (fd >= 0)
-            return welcome((int)fd, &from, out, peer);
+            return welcome(listener, (int)fd, &from, out, peer);
         if (!is_passing((int)fd))
             return (int)fd;
     }
@@ -296,6 +347,8 @@ int wefti_connect_end(weft_io *io, const weft_addr *addr) {
 
 int wefti_connect_begin(const weft_addr *addr, weft_io **out) {
     weft_io *io;
+    if (wefti_net_here()) /* there is nothing that could be waited for meanwhile */
+        return wefti_mem_connect(addr, out, weft_after(CONNECT_MEM));
     int error = open_for(addr, &io);
     if (error)
         return error;
@@ -310,6 +363,8 @@ int wefti_connect_begin(const weft_addr *addr, weft_io **out) {
 int weft_connect(const weft_addr *addr, weft_io **out, weft_deadline until) {
     if (!addr || !out)
         return -EINVAL;
+    if (wefti_net_here())
+        return wefti_mem_connect(addr, out, until);
     bool local = family_of(addr) == AF_UNIX;
     weft_io *io;
     int error = open_for(addr, &io);
@@ -345,6 +400,12 @@ int weft_unix_connect(const char *path, weft_io **out, weft_deadline until) {
 /* -- Datagrams ----------------------------------------------------------------------------------------------- */
 
 int weft_udp_open(const weft_addr *addr, int family, weft_io **out) {
+    struct wefti_net *net = wefti_net_here();
+    if (net) {
+        weft_addr any;
+        int error = weft_addr_parse(family == AF_INET6 ? "::" : "0.0.0.0", 0, &any);
+        return error ? error : mem_bound(net, WEFTI_MEM_DATAGRAM, addr ? addr : &any, 0, out);
+    }
     int fd = open_socket(addr ? family_of(addr) : family, SOCK_DGRAM);
     if (fd < 0)
         return fd;
@@ -364,6 +425,8 @@ struct datagram {
 
 static ssize_t send_once(struct weft_io *io, void *arg) {
     struct datagram *d = arg;
+    if (io->mem)
+        return wefti_mem_send_to(io->mem, d->bytes, d->size, d->addr);
     ssize_t n = sendto(io->fd, d->bytes, d->size, MSG_NOSIGNAL, d->addr ? sockaddr_of(d->addr) : NULL,
                        d->addr ? d->addr->size : 0);
     return n < 0 ? -errno : n;
@@ -371,6 +434,8 @@ static ssize_t send_once(struct weft_io *io, void *arg) {
 
 static ssize_t recv_once(struct weft_io *io, void *arg) {
     struct datagram *d = arg;
+    if (io->mem)
+        return wefti_mem_recv_from(io->mem, d->bytes, d->size, d->addr);
     weft_addr from = {.size = sizeof from.storage};
     ssize_t n = recvfrom(io->fd, d->bytes, d->size, 0, sockaddr_of(&from), &from.size);
     if (n >= 0 && d->addr)
@@ -394,7 +459,9 @@ static int demand(weft_io *io, int level, int option, const void *value, socklen
     int error = wefti_desc_enter(io);
     if (error)
         return error;
-    error = setsockopt(io->fd, level, option, value, size) ? -errno : 0;
+    if (io->mem && level == SOL_SOCKET && option == SO_LINGER)
+        io->mem->reset_on_close = ((const struct linger *)value)->l_onoff;
+    error = io->mem ? 0 : setsockopt(io->fd, level, option, value, size) ? -errno : 0;
     wefti_desc_leave(io);
     return error;
 }

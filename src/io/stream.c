@@ -8,7 +8,7 @@
 
 #include <weft/stream.h>
 
-#include "io/desc.h"
+#include "io/mem.h"
 
 #define PARTS_MAX 1024 /* IOV_MAX */
 #define SMALL 16384 /* bytes, whose sending takes about as long as the system call */
@@ -22,6 +22,8 @@ struct buffer {
 
 static ssize_t read_once(struct weft_io *io, void *arg) {
     struct buffer *buffer = arg;
+    if (WEFTI_UNLIKELY(io->mem))
+        return wefti_mem_read(io->mem, buffer->bytes, buffer->size, false);
     return io->socket ? wefti_recv(io->fd, buffer->bytes, buffer->size)
                       : or_error(read(io->fd, buffer->bytes, buffer->size));
 }
@@ -29,6 +31,8 @@ static ssize_t read_once(struct weft_io *io, void *arg) {
 /* A socket's peer may have gone: that is an error of the call, not a signal. */
 static ssize_t write_once(struct weft_io *io, void *arg) {
     struct buffer *buffer = arg;
+    if (WEFTI_UNLIKELY(io->mem))
+        return wefti_mem_write(io->mem, buffer->bytes, buffer->size);
     return io->socket ? wefti_send(io->fd, buffer->bytes, buffer->size)
                       : or_error(wefti_write_quietly(io->fd, buffer->bytes, buffer->size));
 }
@@ -131,11 +135,19 @@ struct parts {
 
 static ssize_t readv_once(struct weft_io *io, void *arg) {
     struct parts *p = arg;
+    const struct iovec *part = p->parts;
+    if (io->mem) { /* the first of them: less is always allowed */
+        for (int left = p->count; left > 1 && !part->iov_len; left--)
+            part++;
+        return p->count ? wefti_mem_read(io->mem, part->iov_base, part->iov_len, false) : 0;
+    }
     return or_error(readv(io->fd, p->parts, p->count));
 }
 
 static ssize_t writev_once(struct weft_io *io, void *arg) {
     struct parts *p = arg;
+    if (io->mem) /* the first is not empty */
+        return wefti_mem_write(io->mem, p->parts->iov_base, p->parts->iov_len);
     struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)p->parts, .msg_iovlen = (size_t)p->count};
     return or_error(io->socket ? sendmsg(io->fd, &message, MSG_NOSIGNAL)
                                : wefti_writev_quietly(io->fd, p->parts, p->count));
@@ -194,8 +206,25 @@ struct file {
     size_t size;
 };
 
+static ssize_t mem_sendfile(struct wefti_mem *mem, struct file *file) {
+    char bytes[4096];
+    size_t size = file->size < sizeof bytes ? file->size : sizeof bytes;
+    off_t at = file->offset ? *file->offset : lseek(file->fd, 0, SEEK_CUR);
+    ssize_t n = at < 0 ? -1 : pread(file->fd, bytes, size, at);
+    if (n <= 0)
+        return or_error(n);
+    n = wefti_mem_write(mem, bytes, (size_t)n);
+    if (n > 0 && file->offset)
+        *file->offset += n;
+    else if (n > 0)
+        lseek(file->fd, n, SEEK_CUR);
+    return n;
+}
+
 static ssize_t sendfile_once(struct weft_io *io, void *arg) {
     struct file *file = arg;
+    if (io->mem)
+        return mem_sendfile(io->mem, file);
     return or_error(wefti_sendfile_quietly(io->fd, file->fd, file->offset, file->size));
 }
 
@@ -221,7 +250,7 @@ int weft_shutdown(weft_io *io, int how) {
     int error = wefti_desc_enter(io);
     if (error)
         return error;
-    error = shutdown(io->fd, how) ? -errno : 0;
+    error = io->mem ? wefti_mem_shutdown(io->mem, how) : shutdown(io->fd, how) ? -errno : 0;
     wefti_desc_leave(io);
     return error;
 }
@@ -247,11 +276,17 @@ static int open_two(const int fd[2], int what, weft_io **a, weft_io **b) {
 
 int weft_pipe(weft_io **in, weft_io **out) {
     int fd[2];
+    struct wefti_net *net = wefti_net_here();
+    if (net)
+        return wefti_mem_pair(net, true, in, out);
     return pipe2(fd, O_CLOEXEC | O_NONBLOCK) ? -errno : open_two(fd, WEFTI_STREAM, in, out);
 }
 
 int weft_socketpair(weft_io **a, weft_io **b) {
     int fd[2];
+    struct wefti_net *net = wefti_net_here();
+    if (net)
+        return wefti_mem_pair(net, false, a, b);
     return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fd) ? -errno
                                                                                   : open_two(fd, WEFTI_SOCKET, a, b);
 }

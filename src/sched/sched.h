@@ -190,7 +190,7 @@ enum wefti_phase {
 };
 
 /* What layers above have hung on the runtime, to end with it, in this order: the first field of each. */
-enum { WEFTI_ANNEX_POOL, WEFTI_ANNEX_PROCESSES, WEFTI_ANNEXES };
+enum { WEFTI_ANNEX_POOL, WEFTI_ANNEX_PROCESSES, WEFTI_ANNEX_NET, WEFTI_ANNEXES };
 
 struct wefti_annex {
     /* The runtime takes nothing from outside any more: what waits for that must learn of it.  May be called again.  May be NULL, as the
@@ -512,6 +512,8 @@ void wefti_sim_worker_join(struct weft_runtime *rt, int change);
 /* Nothing can ever run again: true once after it was found. */
 bool wefti_sim_is_dead(struct weft_runtime *rt);
 uint64_t wefti_sim_hash(const struct weft_runtime *rt);
+/* A number below that, drawn from the seed, and part of the hash.  By a task. */
+uint32_t wefti_sim_draw(struct weft_runtime *rt, uint32_t below);
 /* Something real begins (+1) that a task waits for, or has ended (-1), and the task is ready: until then the clock stands still. */
 void wefti_sim_outside(struct weft_runtime *rt, int change);
 

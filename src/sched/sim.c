@@ -65,6 +65,12 @@ static void decide(struct wefti_sim *sim, uint64_t what) {
     store_relaxed(&sim->hash, hash); /* a figure */
 }
 
+uint32_t wefti_sim_draw(struct weft_runtime *rt, uint32_t below) {
+    uint32_t drawn = wefti_random_below(&rt->sim->random, below);
+    decide(rt->sim, UINT64_C(2) << 32 | drawn);
+    return drawn;
+}
+
 static void put(struct wefti_sim *sim, struct wefti_link *item) {
     uint32_t i = wefti_random_below(&sim->random, BUCKETS);
     decide(sim, i);
