@@ -29,7 +29,7 @@ static void echo(struct bench_run *run) {
     static const unsigned connections[SIZES] = {64, 256};
     for (int i = 0; i < SIZES; i++) {
         struct bench_load bare = measure(run, BENCH_SERVER_BARE, connections[i]);
-        struct bench_load weft = measure(run, BENCH_SERVER_FIBER, connections[i]);
+        struct bench_load weft = measure(run, bench_net_measured(), connections[i]);
         run->value[i * FIGURES + RATE] = weft.rate;
         run->value[i * FIGURES + CPU] = weft.cpu;
         run->value[i * FIGURES + RATIO] = bare.cpu > 0 ? weft.cpu / bare.cpu : 0;

@@ -60,7 +60,7 @@ static void http(struct bench_run *run) {
     bool wrk = have_wrk();
     for (int i = 0; i < SIZES; i++) {
         struct bench_load bare = measure(run, BENCH_SERVER_BARE, connections[i], wrk);
-        struct bench_load weft = measure(run, BENCH_SERVER_FIBER, connections[i], wrk);
+        struct bench_load weft = measure(run, bench_net_measured(), connections[i], wrk);
         run->value[i * FIGURES + RATE] = weft.rate;
         run->value[i * FIGURES + CPU] = weft.cpu;
         run->value[i * FIGURES + RATIO] = bare.cpu > 0 ? weft.cpu / bare.cpu : 0;

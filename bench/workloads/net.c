@@ -139,6 +139,21 @@ static void more_descriptors(void) {
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* A peer's, on the listener. */
+static void serve_other(const struct bench_run *run, int listener) {
+    char command[512];
+    int flags = fcntl(listener, F_GETFL);
+    snprintf(command, sizeof command, "exec %s %s %u", getenv("WEFT_BENCH_SERVER"), answer ? "http" : "echo",
+             run->workers);
+    fcntl(listener, F_SETFL, flags & ~O_NONBLOCK);
+    if (listener == 3 ? fcntl(3, F_SETFD, 0) == 0 : dup2(listener, 3) == 3)
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+}
+
+enum bench_server bench_net_measured(void) {
+    return getenv("WEFT_BENCH_SERVER") ? BENCH_SERVER_OTHER : BENCH_SERVER_FIBER;
+}
+
 bool bench_net_open(struct bench_run *run, enum bench_server kind, size_t request, const char *said,
                     struct bench_net *net) {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -161,6 +176,8 @@ bool bench_net_open(struct bench_run *run, enum bench_server kind, size_t reques
             serve_bare(listener);
         else if (kind == BENCH_SERVER_BARE_URING)
             bench_serve_uring(listener, question_size, answer, answer_size);
+        else if (kind == BENCH_SERVER_OTHER)
+            serve_other(run, listener);
         else
             serve_weft(run, kind, listener);
         _exit(1);

@@ -12,6 +12,7 @@ enum bench_server {
     BENCH_SERVER_POLL,  /* weft, a poll task a connection */
     BENCH_SERVER_BARE_URING,  /* the same floor on io_uring */
     BENCH_SERVER_FIBER_URING, /* weft on io_uring */
+    BENCH_SERVER_OTHER, /* the command in WEFT_BENCH_SERVER, which gets a name and the workers, and the listener as descriptor 3 */
 };
 
 struct bench_net {
@@ -20,6 +21,9 @@ struct bench_net {
 };
 
 /* Start a server that answers each message of `request` bytes with `answer` (NULL: with itself).  False after a failed check. */
+/* The server to measure: a fiber a connection, or in its place the one of a peer (bench/compare). */
+enum bench_server bench_net_measured(void);
+
 bool bench_net_open(struct bench_run *run, enum bench_server kind, size_t request, const char *answer,
                     struct bench_net *net);
 void bench_net_close(struct bench_net *net);

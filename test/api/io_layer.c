@@ -148,6 +148,9 @@ static int layered(void *arg) {
     CHECK_EQ(weft_shutdown(io, SHUT_WR), -EOPNOTSUPP);
     CHECK_EQ(weft_accept(io, &listener, NULL, WEFT_NOW), -EOPNOTSUPP);
     CHECK_EQ(weft_try_read(io, text, 1), -EOPNOTSUPP);
+    weft_case ready = weft_case_io(io, WEFT_FD_READ);
+    CHECK_EQ(weft_select(&ready, 1, fixture_soon()), 0);
+    CHECK_EQ(ready.result, -EOPNOTSUPP);
     /* Cancelled while it waits below; and told of a close, after which the state goes with the last call. */
     weft_task *task = io_go(NULL, read_for_ever, io);
     io_until_it_waits(task);

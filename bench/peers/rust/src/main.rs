@@ -3,6 +3,7 @@
 mod channels;
 mod on_rayon;
 mod on_tokio;
+mod servers;
 
 use std::time::Instant;
 

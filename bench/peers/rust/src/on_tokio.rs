@@ -266,8 +266,8 @@ async fn blocking(quick: bool) -> bool {
 
 pub fn run(workload: &str, workers: Option<usize>, quick: bool) -> Option<bool> {
     let rt = match workers {
-        None => Builder::new_current_thread().enable_time().build().unwrap(),
-        Some(w) => Builder::new_multi_thread().worker_threads(w).enable_time().build().unwrap(),
+        None => Builder::new_current_thread().enable_all().build().unwrap(),
+        Some(w) => Builder::new_multi_thread().worker_threads(w).enable_all().build().unwrap(),
     };
     // The body is a task itself, so that it runs on a worker.
     match workload {
@@ -282,6 +282,8 @@ pub fn run(workload: &str, workers: Option<usize>, quick: bool) -> Option<bool> 
         "idle_memory_1m" => Some(rt.block_on(idle_memory(1_000_000, "idle_memory_1m"))),
         "sleepers" => Some(rt.block_on(async { tokio::spawn(sleepers(quick)).await.unwrap() })),
         "blocking" => Some(rt.block_on(async { tokio::spawn(blocking(quick)).await.unwrap() })),
+        "echo" => Some(rt.block_on(async { tokio::spawn(crate::servers::serve(false)).await.unwrap() })),
+        "http" => Some(rt.block_on(async { tokio::spawn(crate::servers::serve(true)).await.unwrap() })),
         "timer" => Some(rt.block_on(async { tokio::spawn(tokio::task::unconstrained(timer(quick))).await.unwrap() })),
         _ => {
             let name = workload.to_string();
