@@ -136,6 +136,7 @@ LOCKS = ["mutex", "sem", "rwlock"]
 TASKS = [*LOCKS, "spawn_join", "fib", "yield", "wake", "idle_memory_100k", "idle_memory_1m", "sleepers", "timer",
          "blocking"]
 CHANNELS = ["pingpong", "mpsc", "skynet", "select"]
+ACTORS = ["actor_pingpong", "actor_ring", "actor_big", "actor_create"]
 MIMALLOC = ("libmimalloc.so.2", "libmimalloc2.0")
 
 PEERS = [
@@ -144,8 +145,8 @@ PEERS = [
     Compiled("tbb", ["spawn_join", "fib", "wake"], "tbb/tbb.cpp", ["libtbb-dev"], ["-ltbb"], suspends=False,
              header="oneapi/tbb.h"),
     Rust("rayon", ["spawn_join", "fib", "wake"], "rayon", "rayon", suspends=False),
-    Rust("tokio", TASKS + CHANNELS, "tokio", "tokio"),
-    Rust("tokio-current", TASKS + CHANNELS, "tokio-current", "tokio"),
-    Rust("tokio-mimalloc", TASKS + CHANNELS, "tokio", "tokio", preload=MIMALLOC),
-    Go("go", [w for w in TASKS if w not in ("wake", "blocking")] + CHANNELS),
+    Rust("tokio", TASKS + CHANNELS + ACTORS, "tokio", "tokio"),
+    Rust("tokio-current", TASKS + CHANNELS + ACTORS, "tokio-current", "tokio"),
+    Rust("tokio-mimalloc", TASKS + CHANNELS + ACTORS, "tokio", "tokio", preload=MIMALLOC),
+    Go("go", [w for w in TASKS if w not in ("wake", "blocking")] + CHANNELS + ACTORS),
 ]
