@@ -137,6 +137,7 @@ TASKS = [*LOCKS, "spawn_join", "fib", "yield", "wake", "idle_memory_100k", "idle
          "blocking"]
 CHANNELS = ["pingpong", "mpsc", "skynet", "select"]
 SERVERS = ["echo", "http"]  # under the load of weft-bench
+ACTORS = ["actor_pingpong", "actor_ring", "actor_big", "actor_create"]
 MIMALLOC = ("libmimalloc.so.2", "libmimalloc2.0")
 
 PEERS = [
@@ -145,8 +146,8 @@ PEERS = [
     Compiled("tbb", ["spawn_join", "fib", "wake"], "tbb/tbb.cpp", ["libtbb-dev"], ["-ltbb"], suspends=False,
              header="oneapi/tbb.h"),
     Rust("rayon", ["spawn_join", "fib", "wake"], "rayon", "rayon", suspends=False),
-    Rust("tokio", TASKS + CHANNELS + SERVERS, "tokio", "tokio"),
-    Rust("tokio-current", TASKS + CHANNELS + SERVERS, "tokio-current", "tokio"),
-    Rust("tokio-mimalloc", TASKS + CHANNELS, "tokio", "tokio", preload=MIMALLOC),
-    Go("go", [w for w in TASKS if w not in ("wake", "blocking")] + CHANNELS + SERVERS),
+    Rust("tokio", TASKS + CHANNELS + ACTORS + SERVERS, "tokio", "tokio"),
+    Rust("tokio-current", TASKS + CHANNELS + ACTORS + SERVERS, "tokio-current", "tokio"),
+    Rust("tokio-mimalloc", TASKS + CHANNELS + ACTORS, "tokio", "tokio", preload=MIMALLOC),
+    Go("go", [w for w in TASKS if w not in ("wake", "blocking")] + CHANNELS + ACTORS + SERVERS),
 ]

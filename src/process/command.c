@@ -43,6 +43,19 @@ static const struct handler *find(struct wefti_processes *table, unsigned comman
     return handler;
 }
 
+/* The request becomes its completion: that never lacks memory. */
+static void fail(struct wefti_processes *table, weft_pid pid, struct wefti_message *message, int error) {
+    if (!message->is_inline)
+        message->outside.release(message->outside.data);
+    message->is_inline = true;
+    message->size = 0;
+    message->from = WEFT_PID_NONE;
+    message->error = error;
+    struct wefti_process *process = wefti_process_find(table, pid);
+    if (!process || !wefti_mailbox_push_system(process, wefti_pid_generation(pid), message))
+        wefti_message_free(table, message);
+}
+
 void wefti_commands_dispatch(struct wefti_commands *commands, weft_pid pid) {
     struct wefti_processes *table = commands->table;
     for (struct wefti_link *item; (item = wefti_chain_take(&commands->asked));) {
@@ -55,8 +68,9 @@ void wefti_commands_dispatch(struct wefti_commands *commands, weft_pid pid) {
         weft_command command = {table->rt, pid, number, shown.tag, shown.data, shown.size};
         int error = fn ? fn(&command, handler ? handler->arg : NULL) : -ENOSYS; /* W39 */
         if (error < 0)
-            wefti_mailbox_tell(table, pid, WEFT_MESSAGE_YIELD, shown.tag, WEFT_PID_NONE, error, NULL, 0);
-        wefti_message_free(table, message);
+            fail(table, pid, message, error);
+        else
+            wefti_message_free(table, message);
     }
 }
 

@@ -1,4 +1,6 @@
 /* process.c - processes when memory runs out: what is refused is refused in order, and who was linked or monitored is told all the same. */
+#include <weft/command.h>
+
 #include "sweep.h"
 
 static atomic_uint opened, closed, released;
@@ -108,3 +110,58 @@ static void scenario(void) {
 }
 
 TEST(process_out_of_memory, "W4 W6 W30 W36", .timeout = 120) { sweep(scenario); }
+
+/* -- Commands that wait: each that was accepted completes, though there may be no memory by now. */
+
+static weft_chan *chan;
+struct asked {
+    int stage, expected;
+};
+static int ask(void *state, const weft_message *events, size_t count, weft_step *out) {
+    struct asked *asked = state;
+    struct {
+        weft_command_chan chan;
+        uint64_t value[8];
+    } payload = {{chan, 64, WEFT_NEVER}, {0}};
+    weft_command_timer timer = {weft_after(1000000)};
+    for (size_t i = 0; i < count; i++) {
+        if (events[i].type != WEFT_MESSAGE_YIELD)
+            return -ECANCELED; /* asked to end: a receiver waits for a value that could not be sent */
+        CHECK(sweep_is_clean(events[i].error));
+        asked->expected--;
+    }
+    out->status = WEFT_STEP_YIELD;
+    if (asked->stage++ == 0) {
+        asked->expected += weft_yield_command(out, WEFT_COMMAND_TIMER, 1, &timer, sizeof timer) == 0;
+        asked->expected += weft_yield_command(out, WEFT_COMMAND_CHAN_SEND, 2, &payload, sizeof payload) == 0;
+        asked->expected += weft_yield_command(out, WEFT_COMMAND_CHAN_RECV, 3, &payload, sizeof payload.chan) == 0;
+        asked->expected += weft_yield_command(out, WEFT_COMMAND_CLOCK, 4, NULL, 0) == 0;
+    }
+    if (!asked->expected)
+        out->status = WEFT_STEP_DONE;
+    return 0;
+}
+static const weft_process_class asking = {.size = sizeof asking, .state_size = sizeof(struct asked), .step = ask};
+
+static void commands(void) {
+    weft_runtime *rt = sweep_begin(NULL);
+    if (!rt)
+        return;
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_task *task;
+    int error = weft_chan_create(64, 1, &chan);
+    CHECK(sweep_is_clean(error));
+    spec.class_ = &asking;
+    if (!error && (error = weft_process_spawn(rt, &spec, NULL, &task)) == 0)
+        weft_task_drop(task);
+    CHECK(sweep_is_clean(error));
+    error = weft_runtime_stop(rt, weft_after(wefti_fault_count() ? 50000000 : harness_patience()));
+    CHECK(error == 0 || error == -ECANCELED);
+    CHECK_EQ(weft_process_count(rt), 0);
+    harness_on_hang(NULL, NULL);
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
+    weft_chan_drop(chan);
+    chan = NULL;
+}
+
+TEST(process_commands_out_of_memory, "W28 W39", .timeout = 120) { sweep(commands); }

@@ -250,40 +250,6 @@ MC_TEST(process_send_against_start, .arg = 1, .proves = "W2 W30 W33", .bound = 2
     stop();
 }
 
-/* The same for what the system says. */
-static int hear_cancel(void *state, const weft_message *events, size_t count, weft_step *out) {
-    (void)state;
-    out->status = count && events[0].type == WEFT_MESSAGE_CANCEL ? WEFT_STEP_DONE : WEFT_STEP_IDLE;
-    return 0;
-}
-static const weft_process_class cancellable = {.size = sizeof cancellable, .init = tell_pid, .step = hear_cancel};
-
-static void cancel_early(void *arg) {
-    (void)arg;
-    for (int tries = 0; tries < 3 && !load_relaxed(&sent_early); tries++) {
-        weft_pid to = load_relaxed(&early);
-        if (to && weft_process_cancel(rt, to) == 0)
-            store_relaxed(&sent_early, 1);
-        else
-            wefti_relax();
-    }
-}
-
-MC_TEST(process_cancel_against_start, .proves = "W2 W30 W35", .bound = 2, .stale_counts = true, .seconds = 6,
-        .outcomes = "early late") {
-    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
-    spec.class_ = &cancellable;
-    start(1);
-    int other = mc_spawn(cancel_early, NULL);
-    mc_assert(weft_process_spawn(rt, &spec, &pid, &task) == 0);
-    mc_join(other);
-    mc_outcome("%s", load_relaxed(&sent_early) ? "early" : "late");
-    if (!load_relaxed(&sent_early))
-        mc_assert(weft_process_cancel(rt, pid) == 0);
-    mc_assert(join() == 0);
-    stop();
-}
-
 /* -- Upgrade against send: whichever class is there hears it. */
 
 static const weft_process_class second;

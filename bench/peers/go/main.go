@@ -63,6 +63,14 @@ func main() {
 		ok = timer(quick)
 	case "pingpong":
 		ok = pingpong(quick)
+	case "actor_pingpong":
+		ok = actorPingpong(quick)
+	case "actor_ring":
+		ok = actorRing(quick)
+	case "actor_big":
+		ok = actorBig(quick)
+	case "actor_create":
+		ok = actorCreate(quick)
 	case "mpsc":
 		ok = mpsc(quick)
 	case "skynet":

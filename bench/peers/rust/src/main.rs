@@ -1,5 +1,6 @@
 //! The Rust peers: `peer tokio|tokio-current|rayon WORKLOAD WORKERS [quick]`.
 //! See ../common/peer.h for the output.
+mod actors;
 mod channels;
 mod on_rayon;
 mod on_tokio;

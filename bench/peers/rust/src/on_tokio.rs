@@ -287,7 +287,16 @@ pub fn run(workload: &str, workers: Option<usize>, quick: bool) -> Option<bool> 
         "timer" => Some(rt.block_on(async { tokio::spawn(tokio::task::unconstrained(timer(quick))).await.unwrap() })),
         _ => {
             let name = workload.to_string();
-            rt.block_on(async { tokio::spawn(async move { crate::channels::run(&name, quick).await }).await.unwrap() })
+            rt.block_on(async {
+                tokio::spawn(async move {
+                    match crate::channels::run(&name, quick).await {
+                        None => crate::actors::run(&name, quick).await,
+                        done => done,
+                    }
+                })
+                .await
+                .unwrap()
+            })
         }
     }
 }

@@ -1,0 +1,101 @@
+/* process_system.c - what the system says to a process, by the lane that is never full: against its start, and against its end. */
+#include "process/process.h"
+
+#include <weft/weft.h>
+
+#include "model.h"
+
+static weft_runtime *rt;
+static weft_task *task;
+static weft_pid pid;
+static _Atomic uint64_t early;
+static _Atomic int told;
+
+static void start(void) {
+    weft_config config = WEFT_CONFIG_INIT;
+    config.sched = WEFT_SCHED_FIFO;
+    config.workers = 1;
+    config.seed = 1;
+    config.park_timeout_ns = -1;
+    mc_atomic_begin();
+    mc_assert(weft_runtime_create(&config, &rt) == 0);
+    mc_atomic_end();
+}
+
+static void finish(void) {
+    weft_result result;
+    mc_assert(weft_join(task, &result, WEFT_NEVER) == 0 && result.status == 0);
+    weft_task_drop(task);
+    mc_atomic_begin();
+    mc_assert(weft_runtime_stop(rt, WEFT_NEVER) == 0);
+    mc_assert(weft_process_count(rt) == 0);
+    mc_assert(weft_runtime_destroy(rt) == 0);
+    mc_atomic_end();
+}
+
+/* -- Its pid is known from init. */
+
+static int tell_pid(void *state, weft_pid self, const char *method, const void *input, size_t size) {
+    (void)state, (void)method, (void)input, (void)size;
+    store_relaxed(&early, self); /* a number; nothing behind it */
+    return 0;
+}
+static int hear_cancel(void *state, const weft_message *events, size_t count, weft_step *out) {
+    (void)state;
+    out->status = count && events[0].type == WEFT_MESSAGE_CANCEL ? WEFT_STEP_DONE : WEFT_STEP_IDLE;
+    return 0;
+}
+static const weft_process_class cancellable = {.size = sizeof cancellable, .init = tell_pid, .step = hear_cancel};
+
+static void cancel_early(void *arg) {
+    (void)arg;
+    for (int tries = 0; tries < 3 && !load_relaxed(&told); tries++) {
+        weft_pid to = load_relaxed(&early);
+        if (to && weft_process_cancel(rt, to) == 0)
+            store_relaxed(&told, 1);
+        else
+            wefti_relax();
+    }
+}
+
+MC_TEST(process_cancel_against_start, .proves = "W2 W30 W35", .bound = 2, .stale_counts = true, .seconds = 6,
+        .outcomes = "early late") {
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    spec.class_ = &cancellable;
+    start();
+    int other = mc_spawn(cancel_early, NULL);
+    mc_assert(weft_process_spawn(rt, &spec, &pid, &task) == 0);
+    mc_join(other);
+    mc_outcome("%s", load_relaxed(&told) ? "early" : "late");
+    if (!load_relaxed(&told))
+        mc_assert(weft_process_cancel(rt, pid) == 0);
+    finish();
+}
+
+/* -- It ends with that unread. */
+
+static int end_at_once(void *arg) {
+    (void)arg;
+    return 0;
+}
+static void complete(void *arg) {
+    static const char bytes[40]; /* more than a message has room for */
+    (void)arg;
+    int error = weft_command_complete(rt, pid, 1, 0, bytes, sizeof bytes);
+    mc_assert(error == 0 || error == -ESRCH);
+    store_relaxed(&told, error ? 2 : 1);
+}
+
+MC_TEST(process_complete_against_end, .proves = "W25 W38", .bound = 2, .stale_counts = true, .seconds = 5,
+        .outcomes = "told gone") {
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    spec.fn = end_at_once;
+    start();
+    mc_atomic_begin();
+    mc_assert(weft_process_spawn(rt, &spec, &pid, &task) == 0);
+    mc_atomic_end();
+    int other = mc_spawn(complete, NULL);
+    mc_join(other);
+    mc_outcome("%s", load_relaxed(&told) == 1 ? "told" : "gone");
+    finish();
+}
