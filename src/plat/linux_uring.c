@@ -12,6 +12,7 @@
  * Files.  A poll holds on to its file: a socket that another thread closes is open until the owner has heard of it.  The owner's own
  *         remove tells the kernel at once.
  * Room.   When the completion queue is full the kernel keeps the rest (FEAT_NODROP), and says so: the next enter brings them in.
+ * Checked by.  test/model/uring.c (`removed`)
  */
 #define _GNU_SOURCE
 #include "plat/poller.h"
@@ -205,9 +206,9 @@ static struct slot *slot_of(struct ring *ring, int fd, bool make) {
     if (fd < 0 || (unsigned)fd >= CHUNK * CHUNKS)
         return NULL;
     struct slot *_Atomic *at = &ring->chunk[(unsigned)fd / CHUNK];
-    struct slot *chunk = load_acquire(at); /* pairs with below, for remove_fd */
+    struct slot *chunk = load_relaxed(at); /* who removes comes after the add: plat.h */
     if (!chunk && make && (chunk = wefti_alloc(CHUNK * sizeof *chunk)))
-        store_release(at, chunk); /* only the owner makes them */
+        store_relaxed(at, chunk); /* only the owner makes them; as above */
     return chunk ? &chunk[(unsigned)fd % CHUNK] : NULL;
 }
 
@@ -266,7 +267,7 @@ static void remove_fd(struct wefti_poller *poller, int fd) {
             enter(poller, 0, 0); /* now: whoever listens here next wants the port */
         return;
     }
-    if (xchg_acq_rel(&slot->removing, true)) /* pairs with take_removed */
+    if (xchg_acquire(&slot->removing, true)) /* pairs with take_removed */
         return;
     struct slot *first = load_relaxed(&ring->removed); /* the exchange orders it */
     do

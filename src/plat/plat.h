@@ -141,7 +141,7 @@ void wefti_uring_limit(int error, unsigned completions);
 int wefti_poller_add(struct wefti_poller *poller, int fd, void *tag);
 /* The same for some of it, and once only: again after each event. */
 int wefti_poller_arm(struct wefti_poller *poller, int fd, void *tag, uint32_t what, bool again);
-/* Any thread, before the descriptor is closed.  io_uring holds on to the file until its owner has looked, which is poked for it. */
+/* Any thread that knows of the add (a lock orders the two), before the descriptor is closed.  io_uring holds on to the file until its owner has looked, which is poked for it. */
 void wefti_poller_remove(struct wefti_poller *poller, int fd);
 /* Operations on a socket, which the system carries out when it can.  The buffer is its own until the operation is DONE; there is exactly one
  * such event for each.  False: not begun, make the call yourself. */

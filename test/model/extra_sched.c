@@ -369,3 +369,24 @@ MC_TEST(sched_io_completion) {
     mc_assert(wefti_park_sleep(&waits, INT64_MAX));
     mc_join(a);
 }
+
+/* -- What is hung on the runtime is complete for whoever finds it; of two that are hung at once, one stays. */
+
+static struct {
+    struct wefti_annex annex;
+    int written; /* plain */
+} hung[2];
+
+static void hang(void *i) {
+    int mine = (int)(intptr_t)i;
+    hung[mine].written = 1;
+    struct wefti_annex *there = wefti_annex_hang(&rt, 0, &hung[mine].annex);
+    mc_assert(hung[there != &hung[0].annex].written == 1);
+}
+
+MC_TEST(sched_annex, .bound = 3) {
+    int a = mc_spawn(hang, (void *)0), b = mc_spawn(hang, (void *)1);
+    struct wefti_annex *there = wefti_annex(&rt, 0);
+    mc_assert(!there || hung[there != &hung[0].annex].written == 1);
+    mc_join(a), mc_join(b);
+}

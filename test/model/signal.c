@@ -1,5 +1,4 @@
-/* signal.c - a signal against whoever opens, waits and takes.  The source itself, its handler called by hand; an eventfd is a poke, and
- * the system orders who reads it after who wrote it. */
+/* signal.c - a signal against whoever opens, waits and takes.  The source itself, its handler called by hand; an eventfd is a poke. */
 #include <fcntl.h>
 #include <weft/signal.h>
 
@@ -7,19 +6,7 @@
 #include "io/desc.h"
 
 #include "model.h"
-
-static _Atomic int kernel;
-
-static void poke(int number) {
-    add_release(&kernel, 1);
-    wefti_poke(number);
-}
-
-/* W2. */
-static void read_pokes(int number) {
-    wefti_fd_sleep(-1, WEFTI_READABLE, number, INT64_MAX);
-    add_acquire(&kernel, 0);
-}
+#include "poke.h"
 
 #define weft_signal_open model_signal_open
 #define weft_signal_close model_signal_close
@@ -27,7 +14,7 @@ static void read_pokes(int number) {
 #define weft_case_signal model_case_signal
 #define weft_io_open(number, flags, out) wefti_desc_new(number, 0, out)
 #define wefti_signal_catch(number, handler) ((void)(handler), 0)
-#define wefti_poke poke
+#define wefti_poke poke_write
 #include "signal/signal.c" /* NOLINT: its own functions, one by one */
 
 enum { NUMBER = SIGUSR1 };
@@ -38,7 +25,7 @@ static int before; /* plain: what was done before the signal */
 static int wait_for_one(void) {
     int number;
     while ((number = take(signals)) == 0) /* W1 */
-        read_pokes(signals->poke);
+        poke_read(signals->poke); /* W2 */
     return number;
 }
 

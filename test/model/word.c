@@ -213,6 +213,31 @@ MC_TEST(word_cancel_publishes, .proves = "J31") {
     mc_join(a);
 }
 
+/* The same of one that was claimed, and went from hand to queue as it is. */
+static void claimed(void) {
+    wefti_word_spawn(&word, false);
+    wefti_word_to_running(&word);
+    mc_assert(!wefti_word_to_idle(&word) && wefti_word_claim(&word));
+}
+
+MC_TEST(word_claimed_sees_cancel, .proves = "J31") {
+    claimed();
+    int a = mc_spawn(write_and_cancel, NULL);
+    if (!wefti_word_enter(&word))
+        mc_assert(progress == 1);
+    mc_join(a);
+}
+
+/* ... and all who woke it meanwhile, when it begins: or it is told of them once more. */
+MC_TEST(word_claimed_sees_wakers, .proves = "B50 B52") {
+    claimed();
+    int a = mc_spawn(waker, (void *)0), b = mc_spawn(waker, (void *)1);
+    mc_assert(wefti_word_enter(&word));
+    int seen = load_relaxed(&event[0]) + load_relaxed(&event[1]);
+    mc_join(a), mc_join(b);
+    mc_assert(seen == 2 || (load_relaxed(&word) & WEFTI_NOTIFIED));
+}
+
 /* While shielded a cancel waits; it takes effect at the end of the poll that removed the shield. */
 MC_TEST(word_cancel_against_shield, .proves = "B56", .bound = 3) {
     wefti_word_spawn(&word, false);
@@ -267,6 +292,15 @@ MC_TEST(word_join_against_complete, .proves = "B33 B55", .bound = 3) {
     mc_assert(wefti_word_is_complete(&word));
     mc_assert(result == 42);
     mc_join(a);
+}
+
+/* Whoever ends it looks at the joiner, and wakes it: until then its reference stays, and with it the task. */
+MC_TEST(word_joined_keeps_reference, .proves = "B54 B55") {
+    wefti_word_spawn(&word, true);
+    wefti_word_to_running(&word);
+    mc_assert(register_sleeper());
+    uint64_t ended = wefti_word_to_complete(&word);
+    mc_assert((ended & WEFTI_JOINED) && wefti_word_refs(ended) == 2);
 }
 
 /* A wait that gives up: it takes its waker back, or is woken. */

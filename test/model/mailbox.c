@@ -1,0 +1,88 @@
+/* mailbox.c - a mailbox made by hand: opened, sent to and closed at once; and the table in which it is found. */
+#include "process/process.h"
+
+#include "model.h"
+
+#define GENERATION 1u
+
+static struct weft_runtime rt;
+static struct wefti_processes table;
+static struct wefti_process process;
+static struct weft_task task;
+static _Alignas(WEFTI_NODE_SIZE) struct wefti_message message;
+static bool sent;
+
+static void begin(void) {
+    table.rt = &rt;
+    process.table = &table;
+    store_relaxed(&process.generation, GENERATION);
+    store_relaxed(&table.chunk[0], &process);
+}
+
+/* Its task, which runs: a wake only notes itself; then the lanes. */
+static void start_process(void) {
+    wefti_word_spawn(&task.word, false);
+    wefti_word_to_running(&task.word);
+    store_relaxed(&process.task, &task); /* O1 */
+    wefti_mailbox_open(&process);        /* O2 */
+}
+
+static void send(void *unused) {
+    (void)unused;
+    message.size = 7; /* plain */
+    sent = mc_arg() ? wefti_mailbox_push_system(&process, GENERATION, &message)
+                    : wefti_mailbox_send(&process, wefti_process_pid(&process), &message, WEFT_NOW) == 0;
+}
+
+/* Who finds the lane open knows the task, and wakes it. */
+static void send_against_open(void) {
+    begin();
+    int a = mc_spawn(send, NULL);
+    start_process();
+    mc_join(a);
+    if (sent)
+        mc_assert(load_relaxed(&task.word) & WEFTI_NOTIFIED);
+    mc_outcome(sent ? "sent" : "early");
+}
+MC_CASE(mailbox_message_against_open, send_against_open, .arg = 0, .proves = "W30", .bound = 3,
+        .outcomes = "sent early");
+MC_CASE(mailbox_system_against_open, send_against_open, .arg = 1, .proves = "W30", .bound = 3,
+        .outcomes = "sent early");
+
+/* What is in there when it closes comes out, with what was written. */
+static void send_against_close(void) {
+    begin();
+    start_process();
+    int a = mc_spawn(send, NULL);
+    struct wefti_chain unread = {NULL, NULL, 0};
+    wefti_lock_take(&process.lock);
+    wefti_mailbox_close(&process, &unread);
+    wefti_lock_give(&process.lock);
+    if (unread.count)
+        mc_assert(unread.first == &message.link && message.size == 7);
+    uint32_t count = unread.count;
+    mc_join(a);
+    mc_assert(sent == (count == 1));
+    mc_outcome(sent ? "sent" : "late");
+}
+MC_CASE(mailbox_message_against_close, send_against_close, .arg = 0, .proves = "W30", .bound = 3,
+        .outcomes = "sent late");
+MC_CASE(mailbox_system_against_close, send_against_close, .arg = 1, .proves = "W30", .bound = 3,
+        .outcomes = "sent late");
+
+/* A slot that is found is complete. */
+static void take_slot(void *unused) {
+    (void)unused;
+    struct wefti_process *slot;
+    mc_assert(wefti_process_take(&table, &slot) == 0);
+}
+
+MC_TEST(table_find_against_make, .leaks_ok = true, .bound = 3, .outcomes = "there none") {
+    table.rt = &rt;
+    int a = mc_spawn(take_slot, NULL);
+    struct wefti_process *found = wefti_process_at(&table, 1);
+    if (found)
+        mc_assert(found->index == 1 && found->table == &table);
+    mc_outcome(found ? "there" : "none");
+    mc_join(a);
+}
