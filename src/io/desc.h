@@ -71,6 +71,10 @@ struct wefti_watch *wefti_op_ring(struct wefti_worker *w);
  * -ECANCELED: then it did nothing; -ENOBUFS: it was not begun. */
 ssize_t wefti_op_call(struct weft_io *io, int direction, struct wefti_watch *ring, const struct wefti_poll_op *op,
                       int64_t until);
+/* A poller's event that is DONE; its tag is one of these. */
+struct wefti_op {
+    struct wefti_waiter done, closed;
+};
 void wefti_op_done(const struct wefti_poll_event *event);
 
 /* The worker will watch descriptors.  0; -ENOMEM, -EMFILE, -ENFILE. */

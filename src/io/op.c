@@ -10,18 +10,14 @@
  */
 #include "io/desc.h"
 
-struct op {
-    struct wefti_waiter done, closed;
-};
-
 void wefti_op_done(const struct wefti_poll_event *event) {
-    struct op *op = event->tag;
+    struct wefti_op *op = event->tag;
     op->done.result = event->result;
     wefti_waiter_wake(wefti_waiter_serve(&op->done));
 }
 
-static bool is_done(void *arg) { return wefti_waiter_is_served(&((struct op *)arg)->done); }
-static bool is_over(void *arg) { return is_done(arg) || wefti_waiter_is_served(&((struct op *)arg)->closed); }
+static bool is_done(void *arg) { return wefti_waiter_is_served(&((struct wefti_op *)arg)->done); }
+static bool is_over(void *arg) { return is_done(arg) || wefti_waiter_is_served(&((struct wefti_op *)arg)->closed); }
 
 struct wefti_watch *wefti_op_ring(struct wefti_worker *w) {
     if (!w->rt->uring || w->driven || !w->current || !wefti_task_is_pinned(w->current) || wefti_watch_begin(w))
@@ -30,7 +26,7 @@ struct wefti_watch *wefti_op_ring(struct wefti_worker *w) {
 }
 
 /* Wait until it is done, or asked to end by `until`, a cancellation or a close.  0 or why it was asked. */
-static int wait_over(struct weft_io *io, int direction, struct wefti_watch *ring, struct op *op, int64_t until,
+static int wait_over(struct weft_io *io, int direction, struct wefti_watch *ring, struct wefti_op *op, int64_t until,
                      const char *what) {
     struct wefti_fiber *self = wefti_fiber_self();
     int why = wefti_fiber_wait(self, is_over, op, until, what);
@@ -52,7 +48,7 @@ static int wait_over(struct weft_io *io, int direction, struct wefti_watch *ring
 
 ssize_t wefti_op_call(struct weft_io *io, int direction, struct wefti_watch *ring, const struct wefti_poll_op *what,
                       int64_t until) {
-    struct op op;
+    struct wefti_op op;
     int why = -EAGAIN;
     const char *words = direction == WEFTI_IN ? "a descriptor to read" : "a descriptor to write";
     if (wefti_waiter_init(&op.done) || !wefti_poller_begin(&ring->poller, what, &op)) {

@@ -159,3 +159,20 @@ MC_TEST(io_select_against_event, .leaks_ok = true, .bound = 2) {
     mc_assert(weft_event_destroy(&other) == 0);
     finish();
 }
+
+/* An operation is done while its caller begins to wait for it. */
+static struct wefti_op op;
+
+static void end_op(void *unused) {
+    (void)unused;
+    struct wefti_poll_event event = {.tag = &op, .ready = WEFTI_DONE, .result = 5};
+    wefti_op_done(&event);
+}
+
+MC_TEST(io_op_is_done, .bound = 3) {
+    mc_assert(wefti_waiter_init(&op.done) == 0);
+    int a = mc_spawn(end_op, NULL);
+    int error = wefti_waiter_wait(&op.done, INT64_MAX, "an operation");
+    mc_assert(error == 0 && wefti_waiter_is_served(&op.done) && op.done.result == 5);
+    mc_join(a);
+}
