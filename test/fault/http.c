@@ -62,6 +62,19 @@ static int ask(void *arg) {
         n = weft_read(io, text, sizeof text, until);
     REQUIRE(n > 0 ? !memcmp(text, "HTTP/1.1 200", 12) || !memcmp(text, "HTTP/1.1 500", 12) : is_refusal(n));
     weft_close(io);
+    if (weft_connect(arg, &io, until))
+        return 0;
+    if (weft_http_client_open(io, "h", &client) == 0) {
+        weft_http *ws;
+        int kind;
+        error = weft_ws_open(client, "/ws", NULL, until, &ws);
+        if (!error)
+            error = weft_ws_write(ws, WEFT_WS_TEXT, "abc", 3);
+        n = error ? error : weft_ws_read(ws, text, sizeof text, &kind, until);
+        REQUIRE(n == 3 || n == -EPROTO || is_refusal(n));
+        weft_http_client_close(client);
+    }
+    weft_close(io);
     return 0;
 }
 
