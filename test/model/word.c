@@ -76,6 +76,33 @@ MC_TEST(word_claim_against_wake, .proves = "B50 B52", .bound = 1, .seconds = 3) 
     mc_join(a), mc_join(b);
 }
 
+/* It is claimed, and before it runs another cancels or wakes it: what that one wrote before is seen by who enters it. */
+static int written; /* plain */
+static void cancel_it(void *arg) {
+    (void)arg;
+    written = 1;
+    wefti_word_cancel(&word);
+}
+MC_TEST(word_claim_against_cancel, .proves = "J31", .bound = 3, .outcomes = "entered not") {
+    store_relaxed(&word, WEFTI_IDLE | WEFTI_REF_ONE);
+    mc_assert(wefti_word_claim(&word));
+    int a = mc_spawn(cancel_it, NULL);
+    bool entered = wefti_word_enter(&word);
+    mc_assert(entered || written == 1);
+    mc_outcome("%s", entered ? "entered" : "not");
+    mc_join(a);
+}
+MC_TEST(word_claim_then_wake, .proves = "B50 B52", .bound = 3, .outcomes = "again once") {
+    store_relaxed(&word, WEFTI_IDLE | WEFTI_REF_ONE);
+    mc_assert(wefti_word_claim(&word));
+    int a = mc_spawn(waker, (void *)0);
+    mc_assert(wefti_word_enter(&word));
+    bool seen = load_relaxed(&event[0]), again = wefti_word_to_idle(&word);
+    mc_outcome("%s", again ? "again" : "once");
+    mc_join(a);
+    mc_assert(seen || again || dequeue()); /* the poll saw it, or there is another */
+}
+
 MC_TEST(word_two_wakers, .proves = "B50 B52") {
     wefti_word_spawn(&word, false);
     enqueue();
