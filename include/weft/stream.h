@@ -19,6 +19,7 @@ typedef struct weft_stream_call {
     weft_task *self; /* a poll task, which must not wait; NULL: a fiber or a thread */
     weft_wait *wait; /* of `self` */
     bool all;        /* a write: all of it; else at least one byte */
+    const uint32_t *mark; /* of weft_stream_wait only; may be NULL */
 } weft_stream_call;
 
 /* Functions that are NULL are refused with -EOPNOTSUPP; `discard` must be there. */
@@ -48,8 +49,13 @@ WEFT_API WEFT_MUST_USE int weft_stream_open(const weft_stream *functions, void *
 WEFT_API void *weft_stream_enter(weft_io *io, const weft_stream *functions);
 WEFT_API void weft_stream_leave(weft_io *io);
 
-/* Wait until `below` is readable or writable, as the call may: weft_io_wait, or in a poll task -EAGAIN when it will be woken. */
+/* Wait until `below` is readable or writable, as the call may: weft_io_wait, or in a poll task -EAGAIN when it will be woken.
+ * When several calls of one stream use `below`, what one is waiting for may be taken, and turned into something for both, by another.  So it
+ * takes a mark before it looks, under the stream's lock, and passes that on: it does not wait if anything has come since.  And whoever
+ * changes what others wait for without anything new to come says so: then they look again.  (Of a stream above another: neither.) */
 WEFT_API int weft_stream_wait(weft_io *below, const weft_stream_call *call, int events);
+WEFT_API uint32_t weft_stream_mark(weft_io *below, int events);
+WEFT_API void weft_stream_again(weft_io *below, int events);
 /* As weft_accept or weft_accept_poll. */
 WEFT_API int weft_stream_accept(weft_io *below, const weft_stream_call *call, weft_io **out, weft_addr *peer);
 

@@ -295,7 +295,7 @@ static int wait_request(weft_io *io, int64_t until) {
     char byte;
     if (io->layer) /* which knows */
         return weft_io_wait(io, WEFT_FD_READ, until);
-    int error = wefti_desc_ready(io, WEFTI_IN, &waited, until);
+    int error = wefti_desc_ready(io, WEFTI_IN, NULL, &waited, until);
     if (error || waited || !io->socket)
         return error;
     ssize_t n = wefti_desc_call(io, WEFTI_IN, peek, &byte, 0, until);

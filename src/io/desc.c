@@ -399,7 +399,12 @@ int wefti_desc_begin(void) {
     return wefti_fiber_must_end(self) ? -ECANCELED : 0;
 }
 
-int wefti_desc_ready(struct weft_io *io, int direction, bool *waited, int64_t until) {
+/* Under the lock. */
+static bool is_worth(const struct weft_io *io, int direction, const uint32_t *mark) {
+    return io->ready[direction] || (mark && io->events[direction] != *mark);
+}
+
+int wefti_desc_ready(struct weft_io *io, int direction, const uint32_t *mark, bool *waited, int64_t until) {
     uint32_t seen;
     int error = wefti_desc_begin();
     *waited = false;
@@ -411,7 +416,7 @@ int wefti_desc_ready(struct weft_io *io, int direction, bool *waited, int64_t un
         return -EBADF;
     }
     io->users++;
-    *waited = !io->ready[direction];
+    *waited = !is_worth(io, direction, mark);
     if (*waited) {
         error = wait_and_unlock(io, direction, &seen, until);
         wefti_lock_take(&io->lock);
@@ -587,7 +592,7 @@ ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, in
     return result;
 }
 
-int wefti_desc_ready_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction) {
+int wefti_desc_ready_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction, const uint32_t *mark) {
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
     if (poll->end == end_poll && (poll->thing != io || poll->waiter.index != (uint32_t)direction))
         end_poll(poll); /* it waited for the other direction */
@@ -596,10 +601,10 @@ int wefti_desc_ready_poll(struct weft_io *io, weft_task *self, weft_wait *wait, 
     if (result || waited)
         return result;
     wefti_lock_take(&io->lock);
-    result = io->closed ? -EBADF : io->ready[direction] ? 0 : wefti_desc_watch(io, wefti_worker_here());
+    result = io->closed ? -EBADF : is_worth(io, direction, mark) ? 0 : wefti_desc_watch(io, wefti_worker_here());
     if (!result && io->always_ready)
         io->ready[direction] = true;
-    if (!result && !io->ready[direction]) {
+    if (!result && !is_worth(io, direction, mark)) {
         append_poll(io, self, poll, direction);
         result = -EAGAIN;
     }

@@ -100,11 +100,11 @@ void wefti_poke_give(struct wefti_poke *poke);
 int wefti_desc_wait(struct weft_io *io, int direction, uint32_t *seen, int64_t until);
 
 /* Wait until it may be ready, without a system call.  0; a negative error.  *waited: an event has come meanwhile, so that it is ready for sure
- * (or was, if others read it too). */
-int wefti_desc_ready(struct weft_io *io, int direction, bool *waited, int64_t until);
+ * (or was, if others read it too).  mark (may be NULL): an earlier number of events; if there have been more, it does not wait. */
+int wefti_desc_ready(struct weft_io *io, int direction, const uint32_t *mark, bool *waited, int64_t until);
 
 /* The same in a poll task: -EAGAIN when it has to wait. */
-int wefti_desc_ready_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction);
+int wefti_desc_ready_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction, const uint32_t *mark);
 
 /* A fiber begins a call: it lets others run now and then.  0; -ECANCELED; -EINVAL in a poll task. */
 int wefti_desc_begin(void);

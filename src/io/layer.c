@@ -34,9 +34,23 @@ void weft_stream_leave(weft_io *io) { wefti_desc_leave(io); }
 int weft_stream_wait(weft_io *below, const weft_stream_call *call, int events) {
     if (below->layer)
         return wefti_layer_wait(below, call, events);
+    int direction = events == WEFT_FD_READ ? WEFTI_IN : WEFTI_OUT;
+    bool waited;
     if (call->self)
-        return wefti_desc_ready_poll(below, call->self, call->wait, events == WEFT_FD_READ ? WEFTI_IN : WEFTI_OUT);
-    return weft_io_wait(below, events, call->until);
+        return wefti_desc_ready_poll(below, call->self, call->wait, direction, call->mark);
+    return wefti_desc_ready(below, direction, call->mark, &waited, call->until);
+}
+
+uint32_t weft_stream_mark(weft_io *below, int events) {
+    wefti_lock_take(&below->lock);
+    uint32_t mark = below->events[events == WEFT_FD_READ ? WEFTI_IN : WEFTI_OUT];
+    wefti_lock_give(&below->lock);
+    return mark;
+}
+
+void weft_stream_again(weft_io *below, int events) {
+    if (!below->layer)
+        wefti_desc_event(below, events == WEFT_FD_READ ? WEFTI_READABLE : WEFTI_WRITABLE);
 }
 
 int weft_stream_accept(weft_io *below, const weft_stream_call *call, weft_io **out, weft_addr *peer) {

@@ -123,7 +123,7 @@ int weft_io_wait(weft_io *io, int events, weft_deadline until) {
         return -EINVAL;
     if (WEFTI_UNLIKELY(io->layer))
         return wefti_layer_wait(io, &call, events);
-    return wefti_desc_ready(io, events == WEFT_FD_READ ? WEFTI_IN : WEFTI_OUT, &waited, until);
+    return wefti_desc_ready(io, events == WEFT_FD_READ ? WEFTI_IN : WEFTI_OUT, NULL, &waited, until);
 }
 
 /* -- Several parts ----------------------------------------------------------------------------------------- */

@@ -8,6 +8,8 @@
  * Order.   All that is sent is sent under the lock: the queue first.
  * Bound.   The queue has at most QUEUE_MAX and what one call of OpenSSL adds: writers wait until it is sent, and so do readers whose
  *          records ask for answers.
+ * Shared.  A reader and a writer both drive the handshake.  What the one waits for may be read by the other, and be the last of it: so each
+ *          waits only if nothing has come since its own look (`mark`), and who ends the handshake wakes those who wait.
  * Errno.   OpenSSL's errors are the thread's: they are read before the lock is given back, and cleared before each call.
  */
 #include "tls/stream.h"
@@ -91,8 +93,10 @@ static bool is_idle(struct wefti_tls_stream *s) {
 }
 
 /* Wait for the descriptor; during the handshake no longer than that may take. */
-static int pause_for(struct wefti_tls_stream *s, const weft_stream_call *given, int events, bool shaking) {
+static int pause_for(struct wefti_tls_stream *s, const weft_stream_call *given, int events, bool shaking,
+                     const uint32_t *mark) {
     weft_stream_call call = *given;
+    call.mark = mark;
     if (shaking && s->handshake_until < call.until)
         call.until = s->handshake_until;
     /* A poll task has its own timers; it learns that it is too late when it is polled. */
@@ -116,7 +120,7 @@ static int flush(struct wefti_tls_stream *s, const weft_stream_call *call) {
         give(s);
         if (error != -EAGAIN)
             return error;
-        error = pause_for(s, call, WEFT_FD_WRITE, shaking);
+        error = pause_for(s, call, WEFT_FD_WRITE, shaking, NULL);
         if (error)
             return error;
     }
@@ -128,16 +132,21 @@ static int drive(struct wefti_tls_stream *s, const weft_stream_call *call, struc
     for (;;) {
         take(s);
         bool wait = first && op->kind <= PEEK && !call->self && call->until > 0 && is_idle(s);
+        bool shook = !s->error && !SSL_is_init_finished(s->ssl);
+        uint32_t mark = weft_stream_mark(s->below, WEFT_FD_READ);
         int error = wait ? -EAGAIN : perform(s, op);
         bool queued = s->to > s->from, shaking = !SSL_is_init_finished(s->ssl);
+        shook &= s->error || !shaking;
         give(s);
+        if (shook) /* the handshake is over: others may be waiting for what we have read */
+            weft_stream_again(s->below, WEFT_FD_READ);
         first = false;
         if (error != -EAGAIN)
             return error;
         if (queued) /* the peer may be waiting for it */
             error = flush(s, call);
         else
-            error = pause_for(s, call, WEFT_FD_READ, shaking);
+            error = pause_for(s, call, WEFT_FD_READ, shaking, &mark);
         if (error)
             return error;
     }
