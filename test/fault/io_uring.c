@@ -195,12 +195,13 @@ API_TEST(io_uring_listens_again, "", .workers = {1, 2}) {
 static struct {
     weft_io *in, *out;
     size_t read, late, cancelled, total;
-    uint32_t random;
+    atomic_uint random; /* reader and writer draw from it */
 } race;
 
 static uint32_t draw(uint32_t below) {
-    race.random = race.random * 1664525u + 1013904223u;
-    return (race.random >> 8) % below;
+    uint32_t drawn = atomic_fetch_add(&race.random, 0x9e3779b9u);
+    drawn = (drawn ^ drawn >> 16) * 0x85ebca6bu;
+    return (drawn >> 8) % below;
 }
 
 static int __attribute__((noinline)) read_one(weft_deadline until) {
