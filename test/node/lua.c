@@ -139,6 +139,13 @@ TEST(lua_bounded, "", .timeout = 120) {
         {"local t = {} for i = 1, 3000 do t[i] = 'v' end while true do table.concat(t) end", "out of gas"},
         {"setmetatable(_G, {__index = function(t, k) return t[k] end}) return zz", ""},
         {"return string.format('%99.99f', 1e308)", ""},
+        {"return table.concat(setmetatable({}, {__index = getmetatable, __metatable = ''}), '', 1, math.maxinteger)",
+         "out of gas"},
+        {"return table.concat(setmetatable({}, {__index = getmetatable, __metatable = '', __len = function() return 1 "
+         "<< 62 end}))",
+         "out of gas"},
+        {"return table.concat({}, '', math.mininteger, math.maxinteger)", "out of gas"},
+        {"local s = ('1'):rep(8000) while true do tonumber(s) end", "out of gas"},
         {"error({})", "an error that is no text"},
         {"error()", "an error that is no text"},
         {"put(('k'):rep(500), 1)", "too long"},
