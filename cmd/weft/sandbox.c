@@ -5,6 +5,7 @@
 #include <lauxlib.h>
 #include <lualib.h>
 
+#include "base/atomic.h"
 #include "plat/fault.h"
 
 /* -- Memory --------------------------------------------------------------------------------------------------------- */
@@ -63,6 +64,10 @@ void sandbox_pay(lua_State *lua, uint64_t gas) {
 /* Each SANDBOX_STEP instructions; after the end, at every one, so that whatever caught it ends too. */
 static void on_count(lua_State *lua, lua_Debug *about) {
     (void)about;
+    if (load_relaxed(sandbox_of(lua)->exec->ending)) {
+        sandbox_of(lua)->error = -ECANCELED; /* the batch with it: nobody was told of it */
+        sandbox_of(lua)->ended = true;
+    }
     if (sandbox_of(lua)->ended || sandbox_of(lua)->exec->limit - sandbox_of(lua)->exec->gas < SANDBOX_STEP)
         lua_sethook(lua, on_count, LUA_MASKCOUNT, 1);
     sandbox_pay(lua, SANDBOX_STEP);

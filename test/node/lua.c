@@ -167,6 +167,35 @@ TEST(lua_bounded, "", .timeout = 120) {
 }
 
 /* Equal transactions on two nodes: equal gas, equal output. */
+/* Blocks end when they have used much gas; what is left is in the next ones. */
+TEST(lua_short_blocks, "") {
+    static const char loop[] = "function f() while true do end end";
+    struct ledger *book =
+        node_open_with((struct ledger_config){.workers = 1, .gas_limit = 10000, .block_gas = 20000, .max_batch = 100});
+    hash32 ids[20];
+    REQUIRE_EQ(deploy(book, "ann", "c", loop, sizeof loop - 1), TX_OK);
+    for (unsigned i = 0; i < 20; i++)
+        REQUIRE_EQ(node_try(book, "s", "ann", 2 + i, "lua invoke c f", &ids[i]), 0);
+    for (unsigned i = 0; i < 20; i++)
+        CHECK_EQ(node_wait(book, "s", &ids[i]), TX_FAILED);
+    CHECK_GE(node_height(book, "s"), 11); /* two a block at most */
+    CHECK_EQ(ledger_nonce(book, "s", "ann"), 21);
+    ledger_close(book);
+}
+
+/* What would run for years ends when the time to drain is over, and nobody was told that it was done. */
+TEST(lua_given_up, "") {
+    static const char loop[] = "function f() while true do pcall(function() while true do end end) end end";
+    struct ledger *book = node_open_with((struct ledger_config){.workers = 1, .gas_limit = UINT64_MAX / 4});
+    hash32 id;
+    REQUIRE_EQ(deploy(book, "ann", "c", loop, sizeof loop - 1), TX_OK);
+    REQUIRE_EQ(node_try(book, "s", "ann", 2, "lua invoke c f", &id), 0);
+    CHECK(!ledger_drain(book, 1));
+    CHECK_EQ(node_wait(book, "s", &id), TX_REFUSED);
+    CHECK_EQ(node_height(book, "s"), 1);
+    ledger_close(book);
+}
+
 TEST(lua_deterministic, "") {
     uint64_t gas = 0;
     char output[4096] = "";
