@@ -166,7 +166,6 @@ TEST(lua_bounded, "", .timeout = 120) {
     ledger_close(book);
 }
 
-/* Equal transactions on two nodes: equal gas, equal output. */
 /* Blocks end when they have used much gas; what is left is in the next ones. */
 TEST(lua_short_blocks, "") {
     static const char loop[] = "function f() while true do end end";
@@ -196,6 +195,7 @@ TEST(lua_given_up, "") {
     ledger_close(book);
 }
 
+/* Equal transactions on two nodes: equal gas, equal output. */
 TEST(lua_deterministic, "") {
     uint64_t gas = 0;
     char output[4096] = "";
