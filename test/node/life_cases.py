@@ -27,7 +27,8 @@ def command_line():
         (["node", "--listen", "127.0.0.1:"], "no address"), (["node", "--context", "moon"], "'moon'"), (["node", "--context", "https://x"], "--context"), (["node", "--context", "http://"], "--context"),
         (["node", "--context", "http://x:0/"], "--context"), (["node", "--context-every", "0"], "--context-every"), (["node", "--map-size", "1Q"], "'1Q'"), (["node", "--map-size", "99999999T"], "size"),
         (["node", "--max-connections", "0"], "--max-connections"), (["node", "\x1b[31mred"], "\\x1b[31mred"), (["tx", "\x07\x9b1m"], "\\x07\\xc2"),
-        (["node", "verify"], "which directory"), (["node", "export"], "which directory"), (["node", "verify", "a", "b"], "too many"), (["tx"], "submit, or ask"), (["tx", "nonsense"], "unknown command"),
+        (["node", "verify"], "which directory"), (["node", "export"], "which directory"), (["node", "verify", "a", "b"], "too many"), (["node", "verify", "--data", "a", "b"], "'b' is one word too many"),
+        (["node", "export", "--data", "a", "b", "c"], "'c' is one word too many"), (["node", "verify", "--data"], "needs a value"), (["tx"], "submit, or ask"), (["tx", "nonsense"], "unknown command"),
         (["tx", "submit"], "which shard"), (["tx", "submit", "a"], "which shard"), (["tx", "status", "a"], "missing"), (["tx", "block", "a", "x"], "no number"), (["tx", "info", "x"], "too many words"),
         (["tx", "info", "--node", "nonsense"], "no address"), (["tx", "info", "--node", "http://h:0"], "no address"), (["tx", "load", "--batch", "0"], "at least 1"),
     ]:
@@ -71,6 +72,12 @@ def kept():
         claim("export", status == 0 and len(lines) >= 4, (status, text, errors))
         status, part, errors = weft("node", "export", data, "a")
         claim("export one", status == 0 and 0 < len(part.splitlines()) < len(lines), (status, part, errors))
+        for words in (["verify", "--data", data], ["verify", "-d", data], ["verify", f"--data={data}"]):
+            status, found, errors = weft("node", *words)
+            claim(f"{words}", status == 0 and "0 findings" in found and "2 shards" in found, (status, found, errors))
+        equal("export --data", weft("node", "export", "--data", data), (0, text, ""))
+        for words in (["--data", data, "a"], ["a", "--data", data]):
+            equal(f"export one {words}", weft("node", "export", *words), (0, part, ""))
         with Node(memory=False, data=data) as n:
             equal("state", n.result("state_get", shard="a", key="k"), "v")
             equal("receipt", n.result("receipt_get", shard="a", tx=receipt["tx"]), receipt)
