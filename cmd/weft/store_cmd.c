@@ -93,9 +93,9 @@ int command_export(int argc, char **argv) {
     if (!dir)
         return status;
     int error = ledger_export(dir, shard, STDOUT_FILENO);
-    if (error) {
+    if (error == -ENOENT && shard && access(dir, F_OK) == 0)
+        complain(me, "%s: there is no shard '%s'", dir, shard);
+    else if (error)
         fail(me, dir, error);
-        return EXIT_BAD;
-    }
-    return EXIT_GOOD;
+    return error ? EXIT_BAD : EXIT_GOOD;
 }

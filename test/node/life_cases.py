@@ -75,9 +75,15 @@ def kept():
         for words in (["verify", "--data", data], ["verify", "-d", data], ["verify", f"--data={data}"]):
             status, found, errors = weft("node", *words)
             claim(f"{words}", status == 0 and "0 findings" in found and "2 shards" in found, (status, found, errors))
+        status, found, errors = weft("node", "export", data, "none")
+        claim("export one that is not there", status == 1 and not found and "no shard 'none'" in errors, (status, found, errors))
         equal("export --data", weft("node", "export", "--data", data), (0, text, ""))
         for words in (["--data", data, "a"], ["a", "--data", data]):
             equal(f"export one {words}", weft("node", "export", *words), (0, part, ""))
+        for words in (["--help"], ["--version"], ["node", "verify", data], ["node", "export", data], ["node", "--help"]):
+            with open("/dev/full", "w") as nowhere:
+                done = subprocess.run([harness.WEFT, *words], stdout=nowhere, stderr=subprocess.PIPE, text=True, timeout=30)
+            claim(f"{words} that cannot be printed", done.returncode == 1 and "no space" in done.stderr.lower(), (done.returncode, done.stderr))
         with Node(memory=False, data=data) as n:
             equal("state", n.result("state_get", shard="a", key="k"), "v")
             equal("receipt", n.result("receipt_get", shard="a", tx=receipt["tx"]), receipt)
