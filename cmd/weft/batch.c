@@ -5,6 +5,9 @@
 
 #include "shard.h"
 
+#define BLOCK_TIME INT64_C(1000000000) /* then it ends */
+#define BLOCK_GAS_QUICK 1000000 /* takes no such time, so the clock is not asked */
+
 static struct made *made_get(struct ledger *book) {
     wefti_lock_take(&book->lock);
     struct made *made = book->spare;
@@ -106,6 +109,7 @@ static int run_tx(struct ledger *book, struct made *made, const weft_batch *batc
 /* What a block has no room for stays in the pool: the end of a turn, and of the node, are looked at between blocks, so none may take long. */
 static bool is_full(const struct ledger *book, const struct made *made) {
     return made->block.bytes.size > BLOCK_SIZE_MAX / 2 || made->gas >= book->config.block_gas ||
+           (made->gas > BLOCK_GAS_QUICK && wefti_clock() - made->began > BLOCK_TIME) ||
            load_relaxed(&book->ending); /* a look */
 }
 
@@ -120,7 +124,9 @@ static int run_all(struct ledger *book, struct made *made, weft_batch *batch, st
     made->exec.ending = &book->ending;
     made->exec.number = batch->block;
     made->exec.lua_memory = book->config.lua_memory;
+    made->exec.lua_time = book->config.lua_time;
     made->gas = 0;
+    made->began = wefti_clock();
     for (size_t i = 0; i < batch->count; i++) {
         if (i && is_full(book, made)) {
             batch->count = i;

@@ -30,6 +30,7 @@ struct exec {
     uint64_t number;      /* of the block */
     uint64_t gas, limit;  /* used, and at most */
     size_t lua_memory;
+    int64_t lua_time; /* ns */
     struct bytes output;  /* JSON text */
     char reason[160];     /* of a failure */
 };

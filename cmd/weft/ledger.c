@@ -11,6 +11,7 @@
 #define MAP_SIZE ((size_t)1 << 30)
 #define GAS_LIMIT 10000000u
 #define BLOCK_GAS 100000000u
+#define LUA_TIME INT64_C(2000000000)
 #define LUA_MEMORY ((size_t)8 << 20)
 
 /* -- Shards --------------------------------------------------------------------------------------------------------- */
@@ -115,6 +116,7 @@ static struct ledger_config settled(struct ledger_config config) {
     config.map_size = config.map_size ? config.map_size : MAP_SIZE;
     config.gas_limit = config.gas_limit ? config.gas_limit : GAS_LIMIT;
     config.block_gas = config.block_gas ? config.block_gas : BLOCK_GAS;
+    config.lua_time = config.lua_time ? config.lua_time : LUA_TIME;
     config.lua_memory = config.lua_memory ? config.lua_memory : LUA_MEMORY;
     return config;
 }

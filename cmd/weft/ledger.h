@@ -64,6 +64,7 @@ struct ledger_config {
     uint64_t gas_limit; /* of a transaction that names none, and the most it may; 0 = 10,000,000 */
     uint64_t block_gas; /* no further transaction is begun beyond it; 0 = 100,000,000: about a second */
     size_t lua_memory; /* bytes a contract may use; 0 = 8 MiB */
+    int64_t lua_time; /* ns of a CPU, likewise; 0 = 2 s */
     ledger_told_fn told;
     void *arg;
 };

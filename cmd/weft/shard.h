@@ -37,6 +37,7 @@ struct made {
     struct bytes writes;  /* struct keep_write: pointers into what follows */
     struct bytes values, head_bytes, run, gone;
     uint64_t gas; /* of the block */
+    int64_t began;
     int error; /* found while executing, but the shard's end: told by commit */
 };
 

@@ -182,10 +182,27 @@ TEST(lua_short_blocks, "") {
     ledger_close(book);
 }
 
+/* What takes long for little gas; pcall does not help. */
+TEST(lua_out_of_time, "") {
+    static const char *const slow[] = {
+        "while true do pcall(function() while true do end end) end",
+        "local t = {} for i = 1, 1900 do t = setmetatable({}, {__index = t}) end while true do local x = t.x end",
+        "local z = ('\\0'):rep(8000) local a, b = z .. 'a', z .. 'b' while true do local x = a < b end",
+        "local t = {} for i = 1, 10000 do t[i] = 1 end for i = 1, 10000 do t[i] = nil end while true do pairs(t) end",
+    };
+    struct ledger *book =
+        node_open_with((struct ledger_config){.workers = 1, .gas_limit = UINT64_MAX / 4, .lua_time = 50000000});
+    for (size_t i = 0; i < sizeof slow / sizeof *slow; i++)
+        expect_failure(book, slow[i], "out of time");
+    CHECK_EQ(node_run(book, "s", "ann", "kv noop"), TX_OK);
+    ledger_close(book);
+}
+
 /* What would run for years ends when the time to drain is over, and nobody was told that it was done. */
 TEST(lua_given_up, "") {
     static const char loop[] = "function f() while true do pcall(function() while true do end end) end end";
-    struct ledger *book = node_open_with((struct ledger_config){.workers = 1, .gas_limit = UINT64_MAX / 4});
+    struct ledger *book =
+        node_open_with((struct ledger_config){.workers = 1, .gas_limit = UINT64_MAX / 4, .lua_time = INT64_MAX});
     hash32 id;
     REQUIRE_EQ(deploy(book, "ann", "c", loop, sizeof loop - 1), TX_OK);
     REQUIRE_EQ(node_try(book, "s", "ann", 2, "lua invoke c f", &id), 0);
