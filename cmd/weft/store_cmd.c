@@ -38,7 +38,7 @@ static void fail(const char *command, const char *dir, int error) {
              error == -EBUSY    ? "a node uses this directory"
              : error == -ENOENT ? "there is no store"
              : error == -EPROTO ? "a store of another version"
-                                : weft_strerror(error));
+                                : strerror(-error));
 }
 
 /* The directory by its place or with --data, as for a node; NULL: it was said what is wrong.  `shard`: a second word may follow, if not NULL. */

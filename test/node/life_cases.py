@@ -1,6 +1,7 @@
 """life_cases - starting, being refused, draining, ending; the command line."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -8,7 +9,7 @@ import threading
 import time
 
 import harness
-from harness import Node, claim, equal, eventually, get, group, weft
+from harness import Node, claim, equal, eventually, get, group, skip, weft
 
 
 @group
@@ -89,6 +90,40 @@ def kept():
             equal("receipt", n.result("receipt_get", shard="a", tx=receipt["tx"]), receipt)
             equal("replay", n.call("tx_submit", shard="a", tx={"method": "set", "sender": "me", "nonce": 1, "args": ["k", "v"]})["error"]["code"], -32002)
             equal("it goes on", n.submit("a", "set", "k", "w", nonce=2)["block"], 2)
+
+
+@group
+def read_only():
+    """A store that may only be read can be looked at, unless a node uses it."""
+    with tempfile.TemporaryDirectory(prefix="weft-ro-") as where:
+        data, program = os.path.join(where, "store"), os.path.join(where, "weft")
+        lower = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}  # root may write whatever the mode is
+        shutil.copy(harness.WEFT, program)  # where that one can reach it
+        os.chmod(where, 0o755)
+        try:
+            subprocess.run([program, "--version"], capture_output=True, check=True, timeout=30, **lower)
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            skip("a store that may only be read", error)
+            return
+
+        def weft(*words):
+            done = subprocess.run([program, *words], capture_output=True, text=True, timeout=30, **lower)
+            return done.returncode, done.stdout, done.stderr
+
+        try:
+            with Node(memory=False, data=data) as n:
+                n.submit("a", "set", "k", "v")
+                os.system(f"chmod -R a-w,a+rX '{data}'")
+                status, _, errors = weft("node", "verify", data)
+                claim("a node uses it", status == 1 and "a node uses this directory" in errors, (status, errors))
+            status, text, errors = weft("node", "verify", data)
+            claim("verify", status == 0 and "1 shards, 1 blocks, 0 findings" in text, (status, text, errors))
+            status, text, errors = weft("node", "export", data)
+            claim("export", status == 0 and len(text.splitlines()) >= 2, (status, text, errors))
+            status, _, errors = weft("node", "--data", data, "--listen", "0")
+            claim("a node", status == 1 and errors.count(data) == 1 and "ermission" in errors, (status, errors))
+        finally:
+            os.system(f"chmod -R u+w '{data}'")
 
 
 SYNC_FAILS = """
