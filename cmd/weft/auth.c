@@ -108,13 +108,17 @@ enum auth_token auth_check(struct auth *auth, weft_text given, uint64_t peer, in
 
 /* -- Host and Origin ---------------------------------------------------------------------------------- */
 
-/* Without the port. */
+/* Without the port; empty: it is malformed. */
 static weft_text host_name(weft_text host) {
-    const char *end =
-        host.size && host.at[0] == '[' ? memchr(host.at, ']', host.size) : memchr(host.at, ':', host.size);
-    if (host.size && host.at[0] == '[')
-        return end ? (weft_text){host.at + 1, (size_t)(end - host.at) - 1} : (weft_text){host.at, 0};
-    return end ? (weft_text){host.at, (size_t)(end - host.at)} : host;
+    bool bracket = host.size && host.at[0] == '[';
+    const char *end = host.size ? memchr(host.at, bracket ? ']' : ':', host.size) : NULL;
+    if (!end)
+        return bracket ? (weft_text){host.at, 0} : host;
+    weft_text name = {host.at + bracket, (size_t)(end - host.at) - bracket};
+    for (const char *at = end + bracket, *stop = host.at + host.size; at < stop; at++)
+        if (at == end + bracket ? *at != ':' : *at < '0' || *at > '9')
+            return (weft_text){host.at, 0};
+    return name;
 }
 
 bool auth_host_is_good(const struct auth *auth, weft_text host) {

@@ -5,6 +5,9 @@
 
 #include "shard.h"
 
+#define BLOCK_TIME INT64_C(1000000000) /* then it ends */
+#define BLOCK_GAS_QUICK 1000000 /* takes no such time, so the clock is not asked */
+
 static struct made *made_get(struct ledger *book) {
     wefti_lock_take(&book->lock);
     struct made *made = book->spare;
@@ -74,7 +77,7 @@ static int run_method(struct exec *exec) {
 static int run_tx(struct ledger *book, struct made *made, const weft_batch *batch, const weft_tx *pooled) {
     struct tx tx;
     const char *why;
-    if (made->block.bytes.size > BLOCK_SIZE_MAX / 2 || tx_decode(pooled_bytes(pooled), pooled_size(pooled), &tx, &why))
+    if (tx_decode(pooled_bytes(pooled), pooled_size(pooled), &tx, &why))
         return 0;
     int mine = use_nonce(made, &tx);
     if (mine <= 0)
@@ -99,10 +102,18 @@ static int run_tx(struct ledger *book, struct made *made, const weft_batch *batc
         return -ENOMEM;
     block_record_end(&made->block, result == 0, exec->gas, result ? exec->reason : "", exec->output.data,
                      result ? 0 : exec->output.size);
+    made->gas += exec->gas;
     return 1;
 }
 
-static int run_all(struct ledger *book, struct made *made, const weft_batch *batch, struct keep_view *view) {
+/* What a block has no room for stays in the pool: the end of a turn, and of the node, are looked at between blocks, so none may take long. */
+static bool is_full(const struct ledger *book, const struct made *made) {
+    return made->block.bytes.size > BLOCK_SIZE_MAX / 2 || made->gas >= book->config.block_gas ||
+           (made->gas > BLOCK_GAS_QUICK && wefti_clock() - made->began > BLOCK_TIME) ||
+           load_relaxed(&book->ending); /* a look */
+}
+
+static int run_all(struct ledger *book, struct made *made, weft_batch *batch, struct keep_view *view) {
     overlay_begin(&made->overlay, view);
     block_begin(&made->block);
     bytes_clear(&made->places);
@@ -110,9 +121,17 @@ static int run_all(struct ledger *book, struct made *made, const weft_batch *bat
     made->exec.overlay = &made->overlay;
     made->exec.block = &made->block;
     made->exec.env = batch->env;
+    made->exec.ending = &book->ending;
     made->exec.number = batch->block;
     made->exec.lua_memory = book->config.lua_memory;
+    made->exec.lua_time = book->config.lua_time;
+    made->gas = 0;
+    made->began = wefti_clock();
     for (size_t i = 0; i < batch->count; i++) {
+        if (i && is_full(book, made)) {
+            batch->count = i;
+            break;
+        }
         int in = run_tx(book, made, batch, &batch->txs[i]);
         if (in < 0)
             return in;

@@ -26,9 +26,11 @@ struct exec {
     struct block_maker *block; /* the trace goes there */
     const struct tx *tx;
     const weft_block_env *env;
+    const _Atomic bool *ending; /* set: the node ends, and what may take long returns -ECANCELED */
     uint64_t number;      /* of the block */
     uint64_t gas, limit;  /* used, and at most */
     size_t lua_memory;
+    int64_t lua_time; /* ns */
     struct bytes output;  /* JSON text */
     char reason[160];     /* of a failure */
 };

@@ -10,6 +10,8 @@
 
 #define MAP_SIZE ((size_t)1 << 30)
 #define GAS_LIMIT 10000000u
+#define BLOCK_GAS 100000000u
+#define LUA_TIME INT64_C(2000000000)
 #define LUA_MEMORY ((size_t)8 << 20)
 
 /* -- Shards --------------------------------------------------------------------------------------------------------- */
@@ -113,6 +115,8 @@ static struct ledger_config settled(struct ledger_config config) {
     config.max_shards = config.max_shards ? config.max_shards : 16384;
     config.map_size = config.map_size ? config.map_size : MAP_SIZE;
     config.gas_limit = config.gas_limit ? config.gas_limit : GAS_LIMIT;
+    config.block_gas = config.block_gas ? config.block_gas : BLOCK_GAS;
+    config.lua_time = config.lua_time ? config.lua_time : LUA_TIME;
     config.lua_memory = config.lua_memory ? config.lua_memory : LUA_MEMORY;
     return config;
 }
@@ -188,8 +192,12 @@ bool ledger_drain(ledger *book, int64_t deadline_ms) {
     for (;;) {
         uint64_t pooled = 0;
         weft_shard_each(book->lane, add_pooled, &pooled);
-        if (pooled == 0 || wefti_clock() >= until)
-            return pooled == 0;
+        if (pooled == 0)
+            return true;
+        if (wefti_clock() >= until) {
+            store_relaxed(&book->ending, true); /* seen soon enough */
+            return false;
+        }
         usleep(1000);
     }
 }

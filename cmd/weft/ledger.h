@@ -62,7 +62,9 @@ struct ledger_config {
     size_t max_shards; /* 0 = 16,384 */
     size_t map_size; /* largest size of a shard's store; 0 = 1 GiB (address space, not disk) */
     uint64_t gas_limit; /* of a transaction that names none, and the most it may; 0 = 10,000,000 */
+    uint64_t block_gas; /* no further transaction is begun beyond it; 0 = 100,000,000: about a second */
     size_t lua_memory; /* bytes a contract may use; 0 = 8 MiB */
+    int64_t lua_time; /* ns of a CPU, likewise; 0 = 2 s */
     ledger_told_fn told;
     void *arg;
 };
@@ -72,7 +74,8 @@ struct ledger_config {
 int ledger_open(const struct ledger_config *config, ledger **out, char *why, size_t room);
 /* Finish the batches under way, and close.  Transactions in the pools are lost: they were never acknowledged by a receipt. */
 void ledger_close(ledger *ledger);
-/* No more transactions are taken (-ESHUTDOWN); wait until all pools are empty, or `deadline_ms` have passed.  True: empty. */
+/* No more transactions are taken (-ESHUTDOWN); wait until all pools are empty, or `deadline_ms` have passed; then what runs
+ * gives up.  True: empty. */
 bool ledger_drain(ledger *ledger, int64_t deadline_ms);
 weft_lane *ledger_lane(ledger *ledger);
 

@@ -39,14 +39,15 @@ struct stream {
 
 /* -- One connection ----------------------------------------------------------------------------------- */
 
-static void put_batch(const struct load *load, unsigned index, uint64_t shard, uint64_t nonce, struct text *out) {
+static void put_batch(const struct load *load, unsigned index, uint64_t shard, uint64_t nonce, uint64_t count,
+                      struct text *out) {
     char sender[64];
     int size = snprintf(sender, sizeof sender, "load-%x-%u", load->run, index);
     out->size = 0;
     text_put(out, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tx_submit\",\"params\":{\"shard\":\"load-");
     text_u64(out, shard);
     text_put(out, "\",\"txs\":[");
-    for (uint64_t i = 0; i < load->batch; i++) {
+    for (uint64_t i = 0; i < count; i++) {
         text_put(out, i ? ",{\"method\":\"" : "{\"method\":\"");
         text_put(out, load->method);
         text_put(out, "\",\"sender\":\"");
@@ -84,12 +85,16 @@ static int stream_main(void *arg) {
     int error = nonces ? client_open(&client, load->url, load->token_file) : -ENOMEM;
     for (uint64_t i = stream->index; !error && weft_now() < load->until; i += load->connections) {
         uint64_t shard = i % load->shards;
-        if (load->count &&
-            add_relaxed(&load->sent, load->batch) >= load->count) { /* places are given out; order does not matter */
-            sub_relaxed(&load->sent, load->batch);
-            break;
+        uint64_t count = load->batch;
+        if (load->count) { /* places are given out; order does not matter */
+            uint64_t place = add_relaxed(&load->sent, load->batch);
+            uint64_t left = place < load->count ? load->count - place : 0;
+            count = left < count ? left : count;
+            sub_relaxed(&load->sent, load->batch - count); /* a counter */
         }
-        put_batch(load, stream->index, shard, nonces[shard] + 1, &request);
+        if (!count)
+            break;
+        put_batch(load, stream->index, shard, nonces[shard] + 1, count, &request);
         do {
             error = request.failed ? -ENOMEM : client_post(&client, request.at, request.size, 30 * SECOND);
             if (!error && (error = judge(&client)) == 1) {
@@ -97,9 +102,9 @@ static int stream_main(void *arg) {
                 error = weft_sleep(SECOND / 100) ? -ECANCELED : 1;
             }
         } while (error == 1);
-        nonces[shard] += load->batch;
+        nonces[shard] += count;
         if (!load->count)
-            add_relaxed(&load->sent, load->batch); /* a counter */
+            add_relaxed(&load->sent, count); /* a counter */
     }
     if (error && error != -ECANCELED)
         snprintf(load->why, sizeof load->why, "%s", *client.why ? client.why : weft_strerror(error));

@@ -1,4 +1,5 @@
 /* main.c - the program "weft": which command it is. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <weft/base.h>
@@ -23,16 +24,24 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {{"node", command_node}, {"tx", command_tx}};
 
+/* A result that nobody got is no success. */
+static int printed(int status) {
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || status != EXIT_GOOD)
+        return status;
+    complain("weft", "cannot print: %s", strerror(errno));
+    return EXIT_BAD;
+}
+
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : "";
     arena_install();
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help"))
-        return printf("%s", usage) < 0;
+        return printf("%s", usage), printed(EXIT_GOOD);
     if (!strcmp(name, "--version") || !strcmp(name, "-V"))
-        return printf("weft %s\n", weft_version()) < 0;
+        return printf("weft %s\n", weft_version()), printed(EXIT_GOOD);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (!strcmp(name, commands[i].name))
-            return commands[i].run(argc - 2, argv + 2);
+            return printed(commands[i].run(argc - 2, argv + 2));
     if (argc > 1)
         complain("weft", "unknown command '%s'; try weft --help", name);
     else

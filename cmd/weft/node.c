@@ -230,6 +230,7 @@ static void announce(const struct node *node, const struct ledger_config *config
            "\"key\":\"greeting\"}}' http://%s/\n",
            before, token_file ? token_file : "", after, (unsigned long long)nonce, node->address, node->address);
     fflush(stdout);
+    clearerr(stdout); /* a node that nobody listens to works all the same */
 }
 
 static void raise_descriptors(void) {
@@ -298,7 +299,8 @@ int command_node(int argc, char **argv) {
         {"listen", 'l', OPTION_TEXT, &listen, "ADDR", "HOST:PORT or PORT (127.0.0.1:7711); port 0: a free one", 0},
         {"token-file", 't', OPTION_TEXT, &token_file, "FILE", "the token for what writes; mode 0600", 0},
         {"host", 0, OPTION_MANY, &hosts, "NAME", "a name by which the node may be asked, beside numeric addresses", 0},
-        {"shard-workers", 'w', OPTION_COUNT, &shard_workers, "N", "threads that run shards (usable CPUs)", 0},
+        {"shard-workers", 'w', OPTION_COUNT, &shard_workers, "N",
+         "threads that run shards (usable CPUs, 4 times as many with a store)", 0},
         {"workers", 0, OPTION_COUNT, &workers, "N", "threads that answer requests (usable CPUs)", 0},
         {"max-connections", 0, OPTION_COUNT, &connections, "N", "at once; more wait (1000)", 0},
         {"quantum", 'q', OPTION_TIME, &quantum, "MS", "a shard's turn (100ms); 0: one batch", 1000000},

@@ -132,7 +132,7 @@ int options_read(const char *command, const char *usage, const struct option *op
     bool more = true; /* options may come */
     for (int i = 0; i < argc; i++) {
         const char *word = argv[i], *equals = strchr(word, '=');
-        if (!more || word[0] != '-' || !word[1]) {
+        if (!more || word[0] != '-' || !word[1] || (word[1] >= '0' && word[1] <= '9')) { /* a number is no option */
             if (count >= room) {
                 complain(command, "'%s' is one word too many; try %s --help", word, command);
                 return -1;

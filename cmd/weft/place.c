@@ -17,9 +17,9 @@
 
 #define FORMAT "weft ledger 1\n"
 
-static int refuse(char *why, size_t room, int error, const char *dir, const char *what) {
+static int refuse(char *why, size_t room, int error, const char *what) {
     if (room)
-        snprintf(why, room, "%s: %s%s%s", dir, what, error == -EBUSY || error == -EPROTO ? "" : ": ",
+        snprintf(why, room, "%s%s%s", what, error == -EBUSY || error == -EPROTO ? "" : ": ",
                  error == -EBUSY || error == -EPROTO ? "" : strerror(-error));
     return error;
 }
@@ -127,14 +127,18 @@ static int write_format(const char *dir) {
     return error ? error : sync_dir(dir);
 }
 
+/* Who only looks, at what may only be read, shares the lock with others who look. */
 static int take_lock(const char *dir, bool make) {
     char *path = joined(dir, "LOCK");
     int fd = path ? open(path, make ? O_RDWR | O_CREAT | O_CLOEXEC : O_RDWR | O_CLOEXEC, 0600) : -1;
+    bool shared = path && fd < 0 && !make && (errno == EROFS || errno == EACCES);
+    if (shared)
+        fd = open(path, O_RDONLY | O_CLOEXEC);
     int error = !path ? -ENOMEM : fd < 0 ? -errno : 0;
     free(path);
     if (error)
         return error;
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    struct flock lock = {.l_type = shared ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET};
     if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
         return fd;
     error = errno == EAGAIN || errno == EACCES ? -EBUSY : -errno;
@@ -159,26 +163,26 @@ static int set_up(struct place *place, const char *dir, bool make, char *why, si
     strcpy(place->dir, dir);
     int error = make ? make_dir(dir, NULL) : 0;
     if (error)
-        return refuse(why, room, error, dir, "cannot be made");
+        return refuse(why, room, error, "cannot be made");
     error = read_format(dir);
     if (error == 0 && make && is_strange(dir) == 1)
-        return refuse(why, room, -EPROTO, dir, "has files in it that are no store's");
+        return refuse(why, room, -EPROTO, "has files in it that are no store's");
     error = take_lock(dir, make);
     if (error < 0)
-        return refuse(why, room, error, dir, error == -EBUSY ? "another node uses it" : "cannot be locked");
+        return refuse(why, room, error, error == -EBUSY ? "another node uses it" : "cannot be locked");
     place->lock = error;
     error = read_format(dir);
     if (error == 0)
         error = make ? write_format(dir) : -EPROTO;
     if (error < 0)
-        return refuse(why, room, error, dir, error == -EPROTO ? "not a store of this version" : "FORMAT");
+        return refuse(why, room, error, error == -EPROTO ? "not a store of this version" : "FORMAT");
     char *shards = joined(dir, "shards"), *fresh = shards ? joined(shards, ".new") : NULL;
     error = !fresh ? -ENOMEM : make ? make_dir(shards, dir) : 0;
     if (fresh && make)
         remove_env(fresh);
     free(shards);
     free(fresh);
-    return error ? refuse(why, room, error, dir, "shards") : 0;
+    return error ? refuse(why, room, error, "shards") : 0;
 }
 
 int place_open(struct place *place, const char *dir, char *why, size_t room) {

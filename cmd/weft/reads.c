@@ -8,10 +8,21 @@
 
 /* -- Parameters --------------------------------------------------------------------------------------- */
 
+/* No zero byte in it. */
+static bool text_is_whole(const json_t *text) { return strlen(json_string_value(text)) == json_string_length(text); }
+
+/* A string without a zero byte, or none. */
+static bool param_is_whole(struct rpc_call *call, int param) {
+    if (!call->params[param] || text_is_whole(call->params[param]))
+        return true;
+    rpc_fail(call, RPC_INVALID, "Invalid params: '%s' has a zero byte", call->method->params[param].name);
+    return false;
+}
+
 bool node_param_hash(struct rpc_call *call, int param, hash32 *out) {
     const char *text = json_string_value(call->params[param]);
     text += strncmp(text, "0x", 2) ? 0 : 2;
-    if (strlen(text) == 64 && hash_from_text(text, out))
+    if (text_is_whole(call->params[param]) && strlen(text) == 64 && hash_from_text(text, out))
         return true;
     rpc_fail(call, RPC_INVALID, "Invalid params: '%s' must be a hash of 64 digits", call->method->params[param].name);
     return false;
@@ -19,7 +30,7 @@ bool node_param_hash(struct rpc_call *call, int param, hash32 *out) {
 
 bool node_param_shard(struct rpc_call *call, int param, const char **out) {
     *out = json_string_value(call->params[param]);
-    if (strlen(*out) == json_string_length(call->params[param]) && shard_name_is_valid(*out))
+    if (text_is_whole(call->params[param]) && shard_name_is_valid(*out))
         return true;
     rpc_fail(call, RPC_INVALID, "Invalid params: a shard's name has 1 to %d bytes, without control characters",
              NODE_NAME);
@@ -106,6 +117,8 @@ void node_shard_list(struct rpc_call *call) {
         rpc_fail(call, RPC_INVALID, "Invalid params: 'limit' is 1 to %d", NODE_LIST);
         return;
     }
+    if (!param_is_whole(call, 0) || !param_is_whole(call, 1))
+        return;
     weft_shard_each(ledger_lane(node->ledger), visit, &list);
     if (list.failed)
         rpc_fail(call, RPC_INTERNAL, "Internal error: no memory");
@@ -223,7 +236,7 @@ void node_trace_get(struct rpc_call *call) {
 
 void node_nonce_get(struct rpc_call *call) {
     struct node *node = call->node;
-    if (!node_known_shard(call, 0))
+    if (!node_known_shard(call, 0) || !param_is_whole(call, 1))
         return;
     text_put(call->out, "{");
     text_name_u64(call->out, "nonce", ledger_nonce(node->ledger, param_text(call, 0), param_text(call, 1)));
@@ -264,7 +277,8 @@ void node_block_get(struct rpc_call *call) {
     uint64_t number = call->params[1] ? (uint64_t)json_integer_value(call->params[1]) : 0;
     if (!node_known_shard(call, 0))
         return;
-    int error = ledger_block_get(node->ledger, param_text(call, 0), number, put_block, call->out);
+    int error = call->params[1] && !number ? -ENOENT : /* the ledger's 0 is the last, but none has this number */
+                    ledger_block_get(node->ledger, param_text(call, 0), number, put_block, call->out);
     if (error == -ENOENT)
         text_put(call->out, "null");
     else if (error)

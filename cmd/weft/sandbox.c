@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <lauxlib.h>
 #include <lualib.h>
+#include <time.h>
 
+#include "base/atomic.h"
 #include "plat/fault.h"
 
 /* -- Memory --------------------------------------------------------------------------------------------------------- */
@@ -60,10 +62,24 @@ void sandbox_pay(lua_State *lua, uint64_t gas) {
         stop(lua);
 }
 
+/* What this thread has had of a CPU: others at work do not make a contract late. */
+static int64_t thread_time(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 /* Each SANDBOX_STEP instructions; after the end, at every one, so that whatever caught it ends too. */
 static void on_count(lua_State *lua, lua_Debug *about) {
     (void)about;
-    if (sandbox_of(lua)->ended || sandbox_of(lua)->exec->limit - sandbox_of(lua)->exec->gas < SANDBOX_STEP)
+    struct sandbox *box = sandbox_of(lua);
+    if (load_relaxed(box->exec->ending)) { /* a look */
+        box->error = -ECANCELED; /* the batch with it: nobody was told of it */
+        box->ended = true;
+    }
+    if (++box->looks % SANDBOX_LOOKS == 0 && thread_time() - box->began > box->exec->lua_time)
+        box->late = box->ended = true;
+    if (box->ended || box->exec->limit - box->exec->gas < SANDBOX_STEP)
         lua_sethook(lua, on_count, LUA_MASKCOUNT, 1);
     sandbox_pay(lua, SANDBOX_STEP);
 }
@@ -114,6 +130,10 @@ static int result_of(struct sandbox *box, lua_State *lua, int status) {
         return 0;
     if (status == LUA_ERRMEM || box->full)
         return exec_fail(exec, "out of memory");
+    if (box->late) {
+        exec->gas = exec->limit;
+        return exec_fail(exec, "out of time");
+    }
     if (box->ended) { /* whatever became of the error on its way */
         exec->gas = exec->limit;
         return exec_fail(exec, "out of gas");
@@ -125,7 +145,7 @@ static int result_of(struct sandbox *box, lua_State *lua, int status) {
 }
 
 static int call_in(struct exec *exec, struct call *call) {
-    struct sandbox box = {.exec = exec, .most = exec->lua_memory};
+    struct sandbox box = {.exec = exec, .most = exec->lua_memory, .began = thread_time()};
     call->box = &box;
     lua_State *lua = lua_newstate(allocate, &box);
     if (!lua)

@@ -2,6 +2,9 @@
  *
  * Bounds.  Every instruction costs 1 gas, every 16 bytes of a new object 1, some functions more by their arguments' size.  When the gas or memory is used up
  *          the call ends; pcall does not catch that.  Strings have at most STRING_MAX bytes, so that no single instruction takes long.
+ * Time.    A few instructions may take thousands of times as long as others: long chains of __index, comparing strings of zero bytes, pairs of a table
+ *          that was large.  Lua does not say how long, so gas cannot: a call that has used lua_time of a CPU ends too.  What stays below that by far, as all
+ *          others do, is not concerned.
  * Same.    No time, no randomness, no addresses: pairs goes in order of keys, sort is stable, tostring of a table is "table"; no coroutines, patterns,
  *          finalizers, weak tables, load, string.dump.  Text only: bytecode is refused.
  */
@@ -15,6 +18,7 @@
 enum {
     SANDBOX_STRING_MAX = 8 * 1024,
     SANDBOX_STEP = 100,      /* instructions between two looks at the gas */
+    SANDBOX_LOOKS = 64,      /* of those between two looks at the time */
     SANDBOX_DEPTH_MAX = 16,  /* of tables in an output */
     SANDBOX_OUTPUT_MAX = 64 * 1024,
 };
@@ -26,6 +30,9 @@ struct sandbox {
     int error;         /* this node cannot go on */
     bool ended;        /* out of gas or memory, or error: nothing catches that */
     bool full;         /* out of memory */
+    bool late;         /* out of time */
+    unsigned looks;    /* at the gas */
+    int64_t began;     /* the thread's time */
 };
 
 /* Is it a chunk?  0, 1 and the reason, -ENOMEM. */

@@ -36,6 +36,8 @@ struct made {
     struct bytes refused; /* a byte a transaction of the batch: not in the block */
     struct bytes writes;  /* struct keep_write: pointers into what follows */
     struct bytes values, head_bytes, run, gone;
+    uint64_t gas; /* of the block */
+    int64_t began;
     int error; /* found while executing, but the shard's end: told by commit */
 };
 
@@ -45,6 +47,7 @@ struct ledger {
     weft_lane *lane;
     size_t shards; /* under the lane's lock for making shards */
     _Atomic bool draining;
+    _Atomic bool ending; /* the time to drain is over: what runs gives up */
     struct wefti_lock lock;
     struct made *spare;
 };

@@ -38,7 +38,27 @@ static void fail(const char *command, const char *dir, int error) {
              error == -EBUSY    ? "a node uses this directory"
              : error == -ENOENT ? "there is no store"
              : error == -EPROTO ? "a store of another version"
-                                : weft_strerror(error));
+                                : strerror(-error));
+}
+
+/* The directory by its place or with --data, as for a node; NULL: it was said what is wrong.  `shard`: a second word may follow, if not NULL. */
+static const char *directory(const char *me, const char *usage, int argc, char **argv, const char **shard,
+                             int *status) {
+    const char *words[2] = {NULL, NULL}, *data = NULL;
+    const struct option options[] = {{"data", 'd', OPTION_TEXT, &data, "DIR", "the store, also as a word", 0}, {0}};
+    int count = options_read(me, usage, options, argc, argv, words, shard ? 2 : 1), taken = data ? 0 : 1;
+    *status = count == -2 ? EXIT_GOOD : EXIT_USAGE;
+    if (count < 0)
+        return NULL;
+    if (count > taken + (shard != NULL)) {
+        complain(me, "'%s' is one word too many; try %s --help", words[count - 1], me);
+        return NULL;
+    }
+    if (shard)
+        *shard = words[taken];
+    if (!data && !count)
+        complain(me, "which directory? try %s --help", me);
+    return data ? data : words[0];
 }
 
 int command_verify(int argc, char **argv) {
@@ -47,16 +67,11 @@ int command_verify(int argc, char **argv) {
         "usage: weft node verify DIR\n\n"
         "Walks every chain of a store that no node uses: hashes, checksums, parents, receipts, state.\n"
         "Prints a line for each thing that is wrong, and ends with 1 if there is one.\n";
-    const struct option options[] = {{0}};
-    const char *dir;
     struct walk walk = {0};
-    int count = options_read(me, usage, options, argc, argv, &dir, 1);
-    if (count == -2)
-        return EXIT_GOOD;
-    if (count == 0)
-        complain(me, "which directory? try %s --help", me);
-    if (count != 1)
-        return EXIT_USAGE;
+    int status;
+    const char *dir = directory(me, usage, argc, argv, NULL, &status);
+    if (!dir)
+        return status;
     int64_t findings = ledger_verify(dir, found, walked, &walk);
     if (findings < 0) {
         fail(me, dir, (int)findings);
@@ -72,19 +87,15 @@ int command_export(int argc, char **argv) {
     static const char usage[] =
         "usage: weft node export DIR [SHARD]\n\n"
         "Prints every block, receipt and state entry of a store that no node uses, as JSON lines.\n";
-    const struct option options[] = {{0}};
-    const char *words[2];
-    int count = options_read(me, usage, options, argc, argv, words, 2);
-    if (count == -2)
-        return EXIT_GOOD;
-    if (count == 0)
-        complain(me, "which directory? try %s --help", me);
-    if (count < 1)
-        return EXIT_USAGE;
-    int error = ledger_export(words[0], count == 2 ? words[1] : NULL, STDOUT_FILENO);
-    if (error) {
-        fail(me, words[0], error);
-        return EXIT_BAD;
-    }
-    return EXIT_GOOD;
+    const char *shard;
+    int status;
+    const char *dir = directory(me, usage, argc, argv, &shard, &status);
+    if (!dir)
+        return status;
+    int error = ledger_export(dir, shard, STDOUT_FILENO);
+    if (error == -ENOENT && shard && access(dir, F_OK) == 0)
+        complain(me, "%s: there is no shard '%s'", dir, shard);
+    else if (error)
+        fail(me, dir, error);
+    return error ? EXIT_BAD : EXIT_GOOD;
 }

@@ -55,7 +55,8 @@ typedef struct weft_batch {
  * may block, and may submit, also to its own shard: that runs in a later batch. */
 typedef struct weft_executor {
     /* Run the batch on the shard's latest state, and leave in batch->out what is to be committed.  A negative error fails the batch: nothing is
-     * committed, its transactions are removed, the shard goes on. */
+     * committed, its transactions are removed, the shard goes on.  It may run only the first of them, and make batch->count smaller, to 1 or more:
+     * then the others stay in the pool, in front. */
     int (*execute)(void *self, void *shard_state, weft_batch *batch);
     /* After the commit, or when execute or commit failed: give batch->out back. */
     void (*release)(void *self, weft_batch *batch, int committed);

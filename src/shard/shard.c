@@ -194,7 +194,7 @@ static bool cycle(struct weft_shard *shard, struct wefti_lane_worker *worker) {
     if (batch.count == 0) /* K20 */
         return false;
     bool fatal = false;
-    int error = run_batch(shard, &batch, &fatal);
+    int error = run_batch(shard, &batch, &fatal); /* which may leave some in the pool */
     if (error) {
         report(shard, &batch, error);
     } else {

@@ -30,6 +30,7 @@ struct rig {
     int (*committing)(struct rig *rig, struct rig_state *state, const weft_batch *batch);
     void *arg;
     bool in_order; /* ids of a shard follow each other */
+    size_t most;   /* that execute takes of a batch; 0: all */
     pthread_mutex_t lock;
     unsigned logged;
     struct rig_entry log[RIG_LOG];
@@ -86,6 +87,8 @@ static inline int rig_execute(void *self, void *shard_state, weft_batch *batch) 
     CHECK_EQ(info.state, WEFT_SHARD_RUNNING); /* K12 */
     CHECK_GE(info.pooled, batch->count); /* K14: it is still there */
     CHECK_EQ(batch->block, state->blocks + 1); /* K15: what the last one committed is seen */
+    if (rig->most && batch->count > rig->most)
+        batch->count = rig->most;
     for (size_t i = 0; rig->in_order && i < batch->count; i++) /* K14, K17, K30: each once, none left out */
         CHECK_EQ(batch->txs[i].id, state->last_id + 1 + i);
     state->last_id += batch->count;

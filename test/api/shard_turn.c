@@ -53,6 +53,31 @@ TEST(shard_snapshot, "K12 K14 K15 K16 K17 K22") {
     rig_end(rig);
 }
 
+/* An executor that takes only the first of a batch: the others are the next one, with what came meanwhile behind them. */
+TEST(shard_part_of_a_batch, "K14 K17") {
+    struct rig *rig = rig_new(1, HOUR);
+    atomic_uint left = 1;
+    rig->during = add_during;
+    rig->arg = &left;
+    rig->most = 2;
+    rig->in_order = true;
+    rig_begin(rig);
+    weft_shard *shard = rig_shard(rig, "a");
+    weft_tx txs[5] = {{0, "1", 1}, {0, "22", 2}, {0, NULL, 0}, {0, "4", 1}, {0, "5", 1}};
+    atomic_fetch_add(&rig->accepted, 5);
+    REQUIRE_EQ(weft_shard_submit_many(shard, txs, 5, NULL), 0);
+    rig_drain(rig);
+    REQUIRE_EVENTUALLY(rig_info(shard).state == WEFT_SHARD_IDLE);
+    REQUIRE_EQ(rig->logged, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        CHECK_EQ(rig->log[i].count, 2);
+        CHECK_EQ(rig->log[i].first, 2 * i + 1);
+    }
+    CHECK_EQ(rig_info(shard).committed, 6);
+    CHECK_EQ(rig_info(shard).pooled, 0);
+    rig_end(rig);
+}
+
 static int see_bytes(struct rig *rig, struct rig_state *state, const weft_batch *batch) {
     (void)rig, (void)state;
     for (size_t i = 0; i < batch->count; i++) {

@@ -66,7 +66,7 @@ def malformed():
 @group
 def hosts():
     with Node("--host", "node.example", "--host", "other.example") as n:
-        for host, good in [("localhost", 1), ("LOCALHOST:80", 1), ("127.0.0.1", 1), (f"127.0.0.1:{n.port}", 1), ("[::1]", 1), ("[::1]:99", 1), ("10.1.2.3:7711", 1),
+        for host, good in [("localhost", 1), ("LOCALHOST:80", 1), ("127.0.0.1", 1), (f"127.0.0.1:{n.port}", 1), ("127.0.0.1:", 1), ("127.0.0.1:evil.example", 0), ("localhost:x", 0), ("[::1]x", 0), ("[::1]:8x", 0), ("[::1]", 1), ("[::1]:99", 1), ("10.1.2.3:7711", 1),
                            ("node.example", 1), ("NODE.example:7711", 1), ("other.example", 1), ("evil.example", 0), ("localhost.evil.example", 0),
                            ("node.example.evil.example", 0), ("127.0.0.1.evil.example", 0), ("evil.example:7711", 0), ("", 0), ("0x7f.1", 0), ("2130706433", 0), ("127.1", 0),
                            ("127.0.0.1 ", 1), ("[::1", 0), ("::1", 0), ("[127.0.0.1]", 0), ("localhos", 0), ("localhost@evil", 0), ("xnode.example", 0)]:

@@ -1,6 +1,7 @@
 """life_cases - starting, being refused, draining, ending; the command line."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -8,7 +9,7 @@ import threading
 import time
 
 import harness
-from harness import Node, claim, equal, eventually, get, group, weft
+from harness import Node, claim, equal, eventually, get, group, skip, weft
 
 
 @group
@@ -27,7 +28,8 @@ def command_line():
         (["node", "--listen", "127.0.0.1:"], "no address"), (["node", "--context", "moon"], "'moon'"), (["node", "--context", "https://x"], "--context"), (["node", "--context", "http://"], "--context"),
         (["node", "--context", "http://x:0/"], "--context"), (["node", "--context-every", "0"], "--context-every"), (["node", "--map-size", "1Q"], "'1Q'"), (["node", "--map-size", "99999999T"], "size"),
         (["node", "--max-connections", "0"], "--max-connections"), (["node", "\x1b[31mred"], "\\x1b[31mred"), (["tx", "\x07\x9b1m"], "\\x07\\xc2"),
-        (["node", "verify"], "which directory"), (["node", "export"], "which directory"), (["node", "verify", "a", "b"], "too many"), (["tx"], "submit, or ask"), (["tx", "nonsense"], "unknown command"),
+        (["node", "verify"], "which directory"), (["node", "export"], "which directory"), (["node", "verify", "a", "b"], "too many"), (["node", "verify", "--data", "a", "b"], "'b' is one word too many"),
+        (["node", "export", "--data", "a", "b", "c"], "'c' is one word too many"), (["node", "verify", "--data"], "needs a value"), (["tx"], "submit, or ask"), (["tx", "nonsense"], "unknown command"),
         (["tx", "submit"], "which shard"), (["tx", "submit", "a"], "which shard"), (["tx", "status", "a"], "missing"), (["tx", "block", "a", "x"], "no number"), (["tx", "info", "x"], "too many words"),
         (["tx", "info", "--node", "nonsense"], "no address"), (["tx", "info", "--node", "http://h:0"], "no address"), (["tx", "load", "--batch", "0"], "at least 1"),
     ]:
@@ -71,11 +73,57 @@ def kept():
         claim("export", status == 0 and len(lines) >= 4, (status, text, errors))
         status, part, errors = weft("node", "export", data, "a")
         claim("export one", status == 0 and 0 < len(part.splitlines()) < len(lines), (status, part, errors))
+        for words in (["verify", "--data", data], ["verify", "-d", data], ["verify", f"--data={data}"]):
+            status, found, errors = weft("node", *words)
+            claim(f"{words}", status == 0 and "0 findings" in found and "2 shards" in found, (status, found, errors))
+        status, found, errors = weft("node", "export", data, "none")
+        claim("export one that is not there", status == 1 and not found and "no shard 'none'" in errors, (status, found, errors))
+        equal("export --data", weft("node", "export", "--data", data), (0, text, ""))
+        for words in (["--data", data, "a"], ["a", "--data", data]):
+            equal(f"export one {words}", weft("node", "export", *words), (0, part, ""))
+        for words in (["--help"], ["--version"], ["node", "verify", data], ["node", "export", data], ["node", "--help"]):
+            with open("/dev/full", "w") as nowhere:
+                done = subprocess.run([harness.WEFT, *words], stdout=nowhere, stderr=subprocess.PIPE, text=True, timeout=30)
+            claim(f"{words} that cannot be printed", done.returncode == 1 and "no space" in done.stderr.lower(), (done.returncode, done.stderr))
         with Node(memory=False, data=data) as n:
             equal("state", n.result("state_get", shard="a", key="k"), "v")
             equal("receipt", n.result("receipt_get", shard="a", tx=receipt["tx"]), receipt)
             equal("replay", n.call("tx_submit", shard="a", tx={"method": "set", "sender": "me", "nonce": 1, "args": ["k", "v"]})["error"]["code"], -32002)
             equal("it goes on", n.submit("a", "set", "k", "w", nonce=2)["block"], 2)
+
+
+@group
+def read_only():
+    """A store that may only be read can be looked at, unless a node uses it."""
+    with tempfile.TemporaryDirectory(prefix="weft-ro-") as where:
+        data, program = os.path.join(where, "store"), os.path.join(where, "weft")
+        lower = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}  # root may write whatever the mode is
+        shutil.copy(harness.WEFT, program)  # where that one can reach it
+        os.chmod(where, 0o755)
+        try:
+            subprocess.run([program, "--version"], capture_output=True, check=True, timeout=30, **lower)
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            skip("a store that may only be read", error)
+            return
+
+        def weft(*words):
+            done = subprocess.run([program, *words], capture_output=True, text=True, timeout=30, **lower)
+            return done.returncode, done.stdout, done.stderr
+
+        try:
+            with Node(memory=False, data=data) as n:
+                n.submit("a", "set", "k", "v")
+                os.system(f"chmod -R a-w,a+rX '{data}'")
+                status, _, errors = weft("node", "verify", data)
+                claim("a node uses it", status == 1 and "a node uses this directory" in errors, (status, errors))
+            status, text, errors = weft("node", "verify", data)
+            claim("verify", status == 0 and "1 shards, 1 blocks, 0 findings" in text, (status, text, errors))
+            status, text, errors = weft("node", "export", data)
+            claim("export", status == 0 and len(text.splitlines()) >= 2, (status, text, errors))
+            status, _, errors = weft("node", "--data", data, "--listen", "0")
+            claim("a node", status == 1 and errors.count(data) == 1 and "ermission" in errors, (status, errors))
+        finally:
+            os.system(f"chmod -R u+w '{data}'")
 
 
 SYNC_FAILS = """

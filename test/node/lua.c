@@ -139,6 +139,13 @@ TEST(lua_bounded, "", .timeout = 120) {
         {"local t = {} for i = 1, 3000 do t[i] = 'v' end while true do table.concat(t) end", "out of gas"},
         {"setmetatable(_G, {__index = function(t, k) return t[k] end}) return zz", ""},
         {"return string.format('%99.99f', 1e308)", ""},
+        {"return table.concat(setmetatable({}, {__index = getmetatable, __metatable = ''}), '', 1, math.maxinteger)",
+         "out of gas"},
+        {"return table.concat(setmetatable({}, {__index = getmetatable, __metatable = '', __len = function() return 1 "
+         "<< 62 end}))",
+         "out of gas"},
+        {"return table.concat({}, '', math.mininteger, math.maxinteger)", "out of gas"},
+        {"local s = ('1'):rep(8000) while true do tonumber(s) end", "out of gas"},
         {"error({})", "an error that is no text"},
         {"error()", "an error that is no text"},
         {"put(('k'):rep(500), 1)", "too long"},
@@ -156,6 +163,52 @@ TEST(lua_bounded, "", .timeout = 120) {
         CHECK_LE(node_gas, limit);
     }
     CHECK_EQ(node_run(book, "s", "ann", "kv noop"), TX_OK); /* the node is well */
+    ledger_close(book);
+}
+
+/* Blocks end when they have used much gas; what is left is in the next ones. */
+TEST(lua_short_blocks, "") {
+    static const char loop[] = "function f() while true do end end";
+    struct ledger *book =
+        node_open_with((struct ledger_config){.workers = 1, .gas_limit = 10000, .block_gas = 20000, .max_batch = 100});
+    hash32 ids[20];
+    REQUIRE_EQ(deploy(book, "ann", "c", loop, sizeof loop - 1), TX_OK);
+    for (unsigned i = 0; i < 20; i++)
+        REQUIRE_EQ(node_try(book, "s", "ann", 2 + i, "lua invoke c f", &ids[i]), 0);
+    for (unsigned i = 0; i < 20; i++)
+        CHECK_EQ(node_wait(book, "s", &ids[i]), TX_FAILED);
+    CHECK_GE(node_height(book, "s"), 11); /* two a block at most */
+    CHECK_EQ(ledger_nonce(book, "s", "ann"), 21);
+    ledger_close(book);
+}
+
+/* What takes long for little gas; pcall does not help. */
+TEST(lua_out_of_time, "") {
+    static const char *const slow[] = {
+        "while true do pcall(function() while true do end end) end",
+        "local t = {} for i = 1, 1900 do t = setmetatable({}, {__index = t}) end while true do local x = t.x end",
+        "local z = ('\\0'):rep(8000) local a, b = z .. 'a', z .. 'b' while true do local x = a < b end",
+        "local t = {} for i = 1, 10000 do t[i] = 1 end for i = 1, 10000 do t[i] = nil end while true do pairs(t) end",
+    };
+    struct ledger *book =
+        node_open_with((struct ledger_config){.workers = 1, .gas_limit = UINT64_MAX / 4, .lua_time = 50000000});
+    for (size_t i = 0; i < sizeof slow / sizeof *slow; i++)
+        expect_failure(book, slow[i], "out of time");
+    CHECK_EQ(node_run(book, "s", "ann", "kv noop"), TX_OK);
+    ledger_close(book);
+}
+
+/* What would run for years ends when the time to drain is over, and nobody was told that it was done. */
+TEST(lua_given_up, "") {
+    static const char loop[] = "function f() while true do pcall(function() while true do end end) end end";
+    struct ledger *book =
+        node_open_with((struct ledger_config){.workers = 1, .gas_limit = UINT64_MAX / 4, .lua_time = INT64_MAX});
+    hash32 id;
+    REQUIRE_EQ(deploy(book, "ann", "c", loop, sizeof loop - 1), TX_OK);
+    REQUIRE_EQ(node_try(book, "s", "ann", 2, "lua invoke c f", &id), 0);
+    CHECK(!ledger_drain(book, 1));
+    CHECK_EQ(node_wait(book, "s", &id), TX_REFUSED);
+    CHECK_EQ(node_height(book, "s"), 1);
     ledger_close(book);
 }
 

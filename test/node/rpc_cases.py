@@ -67,6 +67,8 @@ def parameters():
         ("shard_status", {"shard": "a\0b"}, "name"), ("shard_status", {"shard": "none"}, "Shard not found"), ("shard_status", {"shard": "params", "x": 1}, "no parameter 'x'"),
         ("tx_status", {"shard": "none", "tx": "0" * 64}, "Shard not found"), ("tx_status", {"shard": "params", "tx": "0"}, "64 digits"),
         ("tx_status", {"shard": "params", "tx": "g" * 64}, "64 digits"), ("tx_status", {"shard": "params"}, "'tx' is missing"),
+        ("tx_status", {"shard": "params", "tx": "0" * 64 + "\0"}, "64 digits"), ("nonce_get", {"shard": "params", "sender": "me\0x"}, "zero byte"),
+        ("shard_list", {"prefix": "p\0x"}, "zero byte"), ("shard_list", {"after": "p\0x"}, "zero byte"),
         ("receipt_get", {"shard": "none", "tx": "0" * 64}, "Shard not found"), ("block_get", {"shard": "none"}, "Shard not found"),
         ("block_get", {"shard": "params", "number": -1}, "integer"), ("block_get", {"shard": "params", "number": 1.5}, "integer"),
         ("block_get", {"shard": "params", "number": "1"}, "integer"), ("state_get", {"shard": "none", "key": "k"}, "Shard not found"),
@@ -111,6 +113,7 @@ def methods():
         equal("unknown trace", n.result("trace_get", shard="a", tx="0" * 64), None)
         equal("unknown key", n.result("state_get", shard="a", key="none"), None)
         equal("unknown block", n.result("block_get", shard="a", number=99), None)
+        equal("no block is 0", n.result("block_get", shard="a", number=0), None)
         block = n.result("block_get", shard="a", number=1)
         claim("block_get", block["number"] == 1 and block["txs"] == [receipt["tx"]] and len(block["hash"]) == 64, block)
         equal("nonce", n.result("nonce_get", shard="a", sender="me"), {"nonce": 1})

@@ -35,6 +35,8 @@ def commands():
         claim("call", json.loads(tx("call", "shard_status", '{"shard":"demo"}')[1])["block"] >= 2, "")
         status, _, errors = tx("shard", "none")
         claim("an error of the node", status == 1 and "Shard not found" in errors, (status, errors))
+        tx("submit", "demo", "add", "less", "-5")
+        equal("a number below zero is no option", tx("state", "demo", "less")[1], '"-5"\n')
         path = os.path.join(where, "txs.json")
         with open(path, "w") as file:
             json.dump([{"method": "add", "sender": "f", "nonce": i + 1, "args": ["m", i]} for i in range(5)], file)
@@ -54,6 +56,9 @@ def commands():
         status, text, errors = weft("tx", "load", "--node", n.url, "--count", 2000, "--shards", 4, "--batch", 50, "--connections", 4)
         figures = json.loads(text) if text else {}
         claim("load", status == 0 and figures["txs"] == 2000 and figures["failed"] == 0, (status, text, errors))
+        for count in (10, 150):
+            status, text, errors = weft("tx", "load", "--node", n.url, "--count", count, "--shards", 4, "--batch", 100, "--connections", 3)
+            claim(f"load of {count}", status == 0 and json.loads(text)["txs"] == count, (status, text, errors))
     status, _, errors = weft("tx", "info", "--node", n.url)
     status, _, errors2 = weft("tx", "info", "--node", "http://no-such-name.invalid:1")
     claim("no such name", status == 1 and "no-such-name.invalid" in errors2, (status, errors2))
