@@ -1,0 +1,28 @@
+/* io_edges.c - calls of <weft/io.h> and <weft/net.h> at the edges of what they promise. */
+#include "io_fixture.h"
+
+/* The last piece has no mark, and the buffer is full: it is moved to the front before the end is seen. */
+static int last_piece(void *unused) {
+    (void)unused;
+    static const char text[] = "\n\nbcdefgh";
+    for (size_t taken = 0; taken < 3; taken++) {
+        weft_io *in, *out;
+        REQUIRE_EQ(weft_pipe(&in, &out), 0);
+        char room[8], *piece;
+        weft_reader reader;
+        weft_reader_init(&reader, in, room, sizeof room);
+        REQUIRE_EQ(weft_write(out, text + 2 - taken, sizeof room, fixture_soon()), sizeof room);
+        CHECK_EQ(weft_close(out), 0);
+        for (size_t i = 0; i < taken; i++)
+            CHECK_EQ(weft_read_until(&reader, '\n', &piece, fixture_soon()), 1);
+        if (taken) {
+            CHECK_EQ(weft_read_until(&reader, '\n', &piece, fixture_soon()), sizeof room - taken);
+            CHECK(!memcmp(piece, text + 2, sizeof room - taken));
+            CHECK_EQ(weft_read_until(&reader, '\n', &piece, fixture_soon()), 0);
+        }
+        CHECK_EQ(weft_close(in), 0);
+    }
+    return 0;
+}
+
+API_TEST(io_last_line_moved, "", .workers = {1}) { io_run(last_piece, NULL); }
