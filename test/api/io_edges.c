@@ -26,3 +26,25 @@ static int last_piece(void *unused) {
 }
 
 API_TEST(io_last_line_moved, "", .workers = {1}) { io_run(last_piece, NULL); }
+
+/* "The rest of it", however much that is. */
+static int send_rest(void *unused) {
+    (void)unused;
+    FILE *file = tmpfile();
+    REQUIRE(file);
+    off_t end = ((off_t)5 << 30) + 3, offset = end - 3;
+    REQUIRE_EQ(pwrite(fileno(file), "end", 3, offset), 3); /* a hole before it */
+    weft_io *in, *out;
+    char bytes[8];
+    REQUIRE_EQ(weft_socketpair(&in, &out), 0);
+    CHECK_EQ(weft_sendfile(out, fileno(file), &offset, SIZE_MAX, fixture_soon()), 3);
+    CHECK_EQ(offset, end);
+    CHECK_EQ(weft_sendfile(out, fileno(file), &offset, SIZE_MAX, fixture_soon()), 0);
+    CHECK_EQ(weft_read_exact(in, bytes, 3, fixture_soon()), 3);
+    CHECK(!memcmp(bytes, "end", 3));
+    fclose(file);
+    weft_close(in), weft_close(out);
+    return 0;
+}
+
+API_TEST(io_sendfile_rest, "", .workers = {1}) { io_run(send_rest, NULL); }
