@@ -116,6 +116,12 @@ int weft_peer_addr(const weft_io *io, weft_addr *out) {
 int weft_peer_credentials(const weft_io *io, pid_t *pid, uid_t *uid, gid_t *gid) {
     struct ucred who;
     socklen_t size = sizeof who;
+    weft_addr local;
+    int error = weft_local_addr(io, &local);
+    if (error)
+        return error;
+    if (family_of(&local) == AF_INET || family_of(&local) == AF_INET6) /* the system would say yes: it is nobody */
+        return -EOPNOTSUPP;
     if (io->mem) {
         *pid = getpid(), *uid = getuid(), *gid = getgid();
         return 0;

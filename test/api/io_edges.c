@@ -48,3 +48,28 @@ static int send_rest(void *unused) {
 }
 
 API_TEST(io_sendfile_rest, "", .workers = {1}) { io_run(send_rest, NULL); }
+
+/* Only a Unix socket knows who connected; of others the system says user -1, which is no answer. */
+static int nobody(void *unused) {
+    (void)unused;
+    weft_io *a, *b;
+    pid_t pid = 7;
+    uid_t uid = 7;
+    gid_t gid = 7;
+    REQUIRE(io_pair(IO_TCP, &a, &b));
+    CHECK_EQ(weft_peer_credentials(a, &pid, &uid, &gid), -EOPNOTSUPP);
+    weft_close(a), weft_close(b);
+    REQUIRE(io_pair(IO_PIPE, &a, &b));
+    CHECK_EQ(weft_peer_credentials(a, &pid, &uid, &gid), -ENOTSOCK);
+    weft_close(a), weft_close(b);
+    CHECK_EQ(pid, 7);
+    CHECK_EQ(uid, 7);
+    CHECK_EQ(gid, 7);
+    REQUIRE(io_pair(IO_SOCKETPAIR, &a, &b));
+    CHECK_EQ(weft_peer_credentials(a, &pid, &uid, &gid), 0);
+    CHECK_EQ(pid, getpid());
+    weft_close(a), weft_close(b);
+    return 0;
+}
+
+API_TEST(io_credentials_of_nobody, "", .workers = {1}) { io_run(nobody, NULL); }
