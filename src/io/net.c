@@ -40,7 +40,7 @@ int weft_addr_parse(const char *text, int port, weft_addr *out) {
         size_t size = strlen(text);
         if (size == 0)
             return -EINVAL;
-        if (size >= sizeof local->sun_path)
+        if (size + (text[0] != '@') > sizeof local->sun_path) /* a path ends with a zero byte */
             return -ENAMETOOLONG;
         local->sun_family = AF_UNIX;
         memcpy(local->sun_path, text, size);

@@ -1,4 +1,6 @@
 /* io_edges.c - calls of <weft/io.h> and <weft/net.h> at the edges of what they promise. */
+#include <sys/un.h>
+
 #include "io_fixture.h"
 
 /* The last piece has no mark, and the buffer is full: it is moved to the front before the end is seen. */
@@ -73,3 +75,31 @@ static int nobody(void *unused) {
 }
 
 API_TEST(io_credentials_of_nobody, "", .workers = {1}) { io_run(nobody, NULL); }
+
+/* The longest names: a path has a zero byte behind it, an abstract name has one before it, which is its '@'. */
+static int long_names(void *unused) {
+    (void)unused;
+    char name[200], text[200];
+    weft_addr addr;
+    size_t room = sizeof((struct sockaddr_un *)NULL)->sun_path;
+    snprintf(name, sizeof name, "@weft-test-%d-%0150d", (int)getpid(), 0);
+    name[room + 1] = 0;
+    CHECK_EQ(weft_addr_parse(name, -1, &addr), -ENAMETOOLONG);
+    name[room] = 0;
+    REQUIRE_EQ(weft_addr_parse(name, -1, &addr), 0);
+    CHECK_EQ(weft_addr_format(&addr, text, sizeof text), room);
+    CHECK(!strcmp(text, name));
+    weft_io *listener, *a, *b;
+    REQUIRE_EQ(weft_unix_listen(name, &listener), 0);
+    io_connected(listener, &addr, &a, &b);
+    weft_close(a), weft_close(b), weft_close(listener);
+    name[0] = '/';
+    CHECK_EQ(weft_addr_parse(name, -1, &addr), -ENAMETOOLONG);
+    name[room - 1] = 0;
+    REQUIRE_EQ(weft_addr_parse(name, -1, &addr), 0);
+    CHECK_EQ(weft_addr_format(&addr, text, sizeof text), room - 1);
+    CHECK(!strcmp(text, name));
+    return 0;
+}
+
+API_TEST(io_long_names, "", .workers = {1}) { io_run(long_names, NULL); }
