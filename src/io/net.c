@@ -351,10 +351,12 @@ int wefti_connect_end(weft_io *io, const weft_addr *addr) {
     return error == -EAGAIN ? -EINPROGRESS : error == -EBUSY ? -EAGAIN : error;
 }
 
-int wefti_connect_begin(const weft_addr *addr, weft_io **out) {
+int wefti_connect_begin(const weft_addr *addr, weft_io **out, int64_t until) {
     weft_io *io;
-    if (wefti_net_here()) /* there is nothing that could be waited for meanwhile */
-        return wefti_mem_connect(addr, out, weft_after(CONNECT_MEM));
+    if (wefti_net_here()) { /* there is nothing that could be waited for meanwhile */
+        int64_t limit = weft_after(CONNECT_MEM);
+        return wefti_mem_connect(addr, out, limit < until ? limit : until);
+    }
     int error = open_for(addr, &io);
     if (error)
         return error;
