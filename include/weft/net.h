@@ -62,7 +62,7 @@ WEFT_API ssize_t weft_recv_from(weft_io *io, void *buffer, size_t size, weft_add
 
 WEFT_API int weft_local_addr(const weft_io *io, weft_addr *out);
 WEFT_API int weft_peer_addr(const weft_io *io, weft_addr *out);
-/* Of a Unix socket's peer, when it connected. */
+/* Of a Unix socket's peer, when it connected.  Returns 0; -EOPNOTSUPP (of another family); a negative error. */
 WEFT_API int weft_peer_credentials(const weft_io *io, pid_t *pid, uid_t *uid, gid_t *gid);
 
 /* -- Options ------------------------------------------------------------------------------------------- */

@@ -73,8 +73,8 @@ WEFT_API int weft_send_ref(weft_runtime *rt, weft_pid to, uint64_t tag, void *da
 
 /* Send, and wait for a reply: a message with the same tag, which weft_reply sends.  In a process that is a fiber.  Other messages wait.
  * A reply that comes too late is thrown away.
- * Returns 0 and fills `reply`; -ETIMEDOUT; -ECANCELED; -ESRCH (also: it ended before it replied); -EINVAL (not in such a process); and as
- * weft_send. */
+ * Returns 0 and fills `reply`; -ETIMEDOUT; -ECANCELED; -ESRCH (also: it ended before it replied); -EINVAL (not in such a process); -EDEADLK (it
+ * is the caller); and as weft_send. */
 WEFT_API int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, weft_deadline until);
 /* Send to the sender of a message, with its tag.  In a task of the runtime.  As weft_send; -EINVAL: no process has sent it. */
 WEFT_API int weft_reply(const weft_message *to, const void *data, size_t size);

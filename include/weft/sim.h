@@ -12,7 +12,8 @@
  * Such a socket has no number (weft_io_fd returns -1), may be used by tasks of its runtime only, and not in a select (-EOPNOTSUPP).  Descriptors that come from outside
  * (weft_io_open) stay real.
  *
- * Nodes are addresses: a fiber that has called weft_sim_node("10.0.0.2") connects from there; one that has not, from 127.0.0.1.
+ * Nodes are addresses: a fiber that has called weft_sim_node("10.0.0.2") connects from there; one that has not, from 127.0.0.1.  weft_connect_any tries
+ * one address after the other, each for a second at most.
  */
 #ifndef WEFT_SIM_H
 #define WEFT_SIM_H

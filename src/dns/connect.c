@@ -46,20 +46,19 @@ static void failed(struct race *race, int error) {
         race->error = error;
 }
 
-/* One more.  True: *out is connected already. */
-static bool start(struct race *race, const weft_addr *addr, weft_io **out) {
+/* One more.  0: *out is connected already; -EINPROGRESS; a negative error. */
+static int start(struct race *race, const weft_addr *addr, weft_io **out, weft_deadline until) {
     weft_io *io;
-    int error = wefti_connect_begin(addr, &io);
+    int error = wefti_connect_begin(addr, &io, until);
     if (error == -EINPROGRESS) {
         race->addrs[race->count] = addr;
         race->cases[race->count++] = weft_case_io(io, WEFT_FD_WRITE);
-        return false;
-    }
-    if (error)
+    } else if (error) {
         failed(race, error);
-    else
+    } else {
         *out = io;
-    return !error;
+    }
+    return error;
 }
 
 /* One of them is ready: how did it go?  True: *out is connected. */
@@ -85,8 +84,9 @@ static int run(struct race *race, const weft_addr *addrs, size_t count, weft_io 
     int64_t next_at = 0;
     for (size_t next = 0;;) {
         if (next < count && (race->count == 0 || weft_now() >= next_at)) {
-            if (start(race, &addrs[next++], out))
-                return 0;
+            int error = start(race, &addrs[next++], out, until);
+            if (!error || error == -ECANCELED || (error == -ETIMEDOUT && weft_now() >= until))
+                return error;
             next_at = weft_after(STAGGER);
             continue;
         }

@@ -109,8 +109,9 @@ int wefti_desc_ready_poll(struct weft_io *io, weft_task *self, weft_wait *wait, 
 /* A fiber begins a call: it lets others run now and then.  0; -ECANCELED; -EINVAL in a poll task. */
 int wefti_desc_begin(void);
 
-/* net.c: a socket that begins to connect.  0 (it is, already) or -EINPROGRESS, and *out; another negative error. */
-int wefti_connect_begin(const weft_addr *addr, weft_io **out);
+/* net.c: a socket that begins to connect.  0 (it is, already) or -EINPROGRESS, and *out; another negative error.  Waits in a network in memory
+ * only, a second at most. */
+int wefti_connect_begin(const weft_addr *addr, weft_io **out, int64_t until);
 /* ... and how it went, when it is writable: 0; -EINPROGRESS (it is still at it); a negative error. */
 int wefti_connect_end(weft_io *io, const weft_addr *addr);
 

@@ -289,7 +289,10 @@ int wefti_mem_connect(const weft_addr *addr, weft_io **out, int64_t until) {
     weft_addr from;
     wefti_net_own_address(net, wefti_addr_family(addr), &from);
     int64_t at = wefti_net_arrival(net);
-    int error = at > weft_now() ? weft_sleep_until(at < until ? at : until) : 0; /* the way there and back */
+    bool late = at > weft_now() && at > until;
+    int error = at > weft_now() ? weft_sleep_until(late ? until : at) : 0; /* the way there and back */
+    if (!error && late)
+        return -ETIMEDOUT;
     while (!error && (error = connect_once(net, &from, addr, out)) == -EAGAIN) {
         if (until != WEFT_NEVER && weft_now() >= until)
             return -ETIMEDOUT;

@@ -40,7 +40,7 @@ int weft_addr_parse(const char *text, int port, weft_addr *out) {
         size_t size = strlen(text);
         if (size == 0)
             return -EINVAL;
-        if (size >= sizeof local->sun_path)
+        if (size + (text[0] != '@') > sizeof local->sun_path) /* a path ends with a zero byte */
             return -ENAMETOOLONG;
         local->sun_family = AF_UNIX;
         memcpy(local->sun_path, text, size);
@@ -116,6 +116,12 @@ int weft_peer_addr(const weft_io *io, weft_addr *out) {
 int weft_peer_credentials(const weft_io *io, pid_t *pid, uid_t *uid, gid_t *gid) {
     struct ucred who;
     socklen_t size = sizeof who;
+    weft_addr local;
+    int error = weft_local_addr(io, &local);
+    if (error)
+        return error;
+    if (family_of(&local) == AF_INET || family_of(&local) == AF_INET6) /* the system would say yes: it is nobody */
+        return -EOPNOTSUPP;
     if (io->mem) {
         *pid = getpid(), *uid = getuid(), *gid = getgid();
         return 0;
@@ -345,10 +351,12 @@ int wefti_connect_end(weft_io *io, const weft_addr *addr) {
     return error == -EAGAIN ? -EINPROGRESS : error == -EBUSY ? -EAGAIN : error;
 }
 
-int wefti_connect_begin(const weft_addr *addr, weft_io **out) {
+int wefti_connect_begin(const weft_addr *addr, weft_io **out, int64_t until) {
     weft_io *io;
-    if (wefti_net_here()) /* there is nothing that could be waited for meanwhile */
-        return wefti_mem_connect(addr, out, weft_after(CONNECT_MEM));
+    if (wefti_net_here()) { /* there is nothing that could be waited for meanwhile */
+        int64_t limit = weft_after(CONNECT_MEM);
+        return wefti_mem_connect(addr, out, limit < until ? limit : until);
+    }
     int error = open_for(addr, &io);
     if (error)
         return error;

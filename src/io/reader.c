@@ -35,6 +35,7 @@ ssize_t weft_read_until(weft_reader *reader, char mark, char **piece, weft_deadl
                 return n;
             if (n > 0)
                 continue;
+            begin = reader->buffer + reader->from; /* it may have been moved */
         } else {
             size = (size_t)(found - begin) + 1;
         }

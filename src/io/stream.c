@@ -11,6 +11,7 @@
 #include "io/mem.h"
 
 #define PARTS_MAX 1024 /* IOV_MAX */
+#define FILE_MAX ((size_t)1 << 30) /* bytes for one system call, which refuses more than it could return */
 #define SMALL 16384 /* bytes, whose sending takes about as long as the system call */
 
 static ssize_t or_error(ssize_t result) { return result < 0 ? -errno : result; }
@@ -233,7 +234,7 @@ ssize_t weft_sendfile(weft_io *out, int fd, off_t *offset, size_t size, weft_dea
     if (WEFTI_UNLIKELY(out->layer))
         return wefti_layer_sendfile(out, fd, offset, size, until);
     while (done < size) {
-        struct file arg = {fd, offset, size - done};
+        struct file arg = {fd, offset, size - done < FILE_MAX ? size - done : FILE_MAX};
         ssize_t n = wefti_desc_call(out, WEFTI_OUT, sendfile_once, &arg, 0, until);
         if (n < 0)
             return n;

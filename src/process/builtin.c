@@ -7,6 +7,8 @@ static int done(const weft_command *command, int error, const void *data, size_t
 
 static int tell_time(const weft_command *command, void *arg) {
     (void)arg;
+    if (command->size)
+        return -EINVAL;
     int64_t now = weft_now();
     return done(command, 0, &now, sizeof now);
 }

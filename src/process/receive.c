@@ -135,6 +135,8 @@ int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, we
     struct wefti_process *self = wefti_process_self();
     if (!self || !self->is_fiber || !reply)
         return -EINVAL;
+    if (to == wefti_process_pid(self))
+        return -EDEADLK; /* who should answer? and its own question has the tag of the answer */
     int error = size > UINT32_MAX ? -EMSGSIZE : wefti_charge_channel_call();
     if (error)
         return error;

@@ -52,10 +52,10 @@ static int failed(struct wefti_tls_stream *s) {
     long verdict = SSL_get_verify_result(s->ssl);
     const char *reason = ERR_reason_error_string(code);
     int number = ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : 0;
+    if (s->below_ended) /* first: OpenSSL answers it with an alert, which may fail */
+        return broken(s, -ECONNRESET, "the connection ended without a close_notify");
     if (s->below_error)
         return broken(s, s->below_error, weft_strerror(s->below_error));
-    if (s->below_ended)
-        return broken(s, -ECONNRESET, "the connection ended without a close_notify");
     if (number == SSL_R_CERTIFICATE_VERIFY_FAILED && verdict != X509_V_OK)
         return broken(s, -EKEYREJECTED, X509_verify_cert_error_string(verdict));
     if (number == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)

@@ -194,6 +194,7 @@ static int asks(void *arg) {
         REQUIRE_EQ(reply.from, server);
     }
     CHECK_EQ(weft_ask(server, NULL, 0, NULL, WEFT_NOW), -EINVAL);
+    CHECK_EQ(weft_ask(weft_self(), "q", 1, &reply, in_time()), -EDEADLK); /* not its own question as the answer */
     /* Too late: what comes then is not seen, nor taken for the answer to the next one. */
     CHECK_EQ(weft_ask(slow, "q", 1, &reply, weft_after(1000000)), -ETIMEDOUT);
     CHECK_EQ(weft_ask(slow, "q", 1, &reply, WEFT_NOW), -ETIMEDOUT);

@@ -171,6 +171,18 @@ static int ends(void *arg) {
     CHECK_EQ(weft_close(pair.client), 0);
     CHECK_EQ(weft_close(pair.server), 0);
 
+    /* The same where even the alert that answers it fails. */
+    REQUIRE(io_pair(IO_SOCKETPAIR, &pair.plain_server, &pair.plain_client));
+    REQUIRE_EQ(weft_tls_open(pair.plain_client, client, "localhost", &pair.client), 0);
+    REQUIRE_EQ(weft_tls_open(pair.plain_server, server, NULL, &pair.server), 0);
+    tls_shaken(&pair);
+    REQUIRE_EQ(weft_write(pair.server, "x", 1, fixture_soon()), 1);
+    CHECK_EQ(weft_shutdown(pair.plain_server, SHUT_RDWR), 0);
+    CHECK_EQ(weft_read(pair.client, &byte, 1, fixture_soon()), 1);
+    CHECK_EQ(weft_read(pair.client, &byte, 1, fixture_soon()), -ECONNRESET);
+    CHECK_EQ(weft_close(pair.client), 0);
+    CHECK_EQ(weft_close(pair.server), 0);
+
     pair = tls_pair(client, server, "localhost");
     tls_shaken(&pair);
     CHECK_EQ(weft_shutdown(pair.client, SHUT_WR), 0);
