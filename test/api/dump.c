@@ -344,3 +344,41 @@ API_TEST(dump_while_running, "B54", .workers = {1, 2}) {
     harness_threads(3, churn_or_dump, rt);
     fixture_end(rt);
 }
+
+/* Nurseries and their children come and go while they are listed. */
+static int yield_once(void *arg) {
+    (void)arg;
+    return weft_yield();
+}
+
+static int open_and_close(void *depth) {
+    int status;
+    WEFT_NURSERY(outer, &status) {
+        for (int i = 0; i < 4; i++)
+            weft_nursery_go(&outer, depth ? open_and_close : yield_once, NULL, NULL);
+        WEFT_NURSERY(inner, NULL) weft_nursery_go(&inner, yield_once, NULL, NULL);
+    }
+    return status;
+}
+
+static void nurse_or_dump(unsigned index, void *arg) {
+    weft_task *task;
+    if (index) {
+        int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        while (!over)
+            REQUIRE_EQ(weft_dump(arg, fd), 0);
+        close(fd);
+        return;
+    }
+    for (int i = 0; i < (harness_is_slow() ? 100 : 500); i++) {
+        REQUIRE_EQ(weft_fiber_go(arg, open_and_close, arg, &task), 0);
+        CHECK_EQ(fixture_finish(task).status, 0);
+    }
+    over = true;
+}
+
+API_TEST(dump_while_nursing, "", .workers = {2}) {
+    weft_runtime *rt = fixture_begin(NULL);
+    harness_threads(2, nurse_or_dump, rt);
+    fixture_end(rt);
+}
