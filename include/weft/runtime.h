@@ -97,7 +97,7 @@ WEFT_API int weft_runtime_stop(weft_runtime *rt, weft_deadline until);
 
 /* Stop at once if still running, join every worker, free everything.  Handles and wakers of its tasks must be dropped: other
  * threads that are about to have 2 s for it.  `rt` may be NULL.
- * Returns 0; -EBUSY when some are still held (said on stderr), or as weft_runtime_stop; -EDEADLK as weft_runtime_stop.
+ * Returns 0; -EBUSY when some are still held (the tasks are named on stderr), or as weft_runtime_stop; -EDEADLK as weft_runtime_stop.
  * On failure the runtime still exists, and a later call may succeed. */
 WEFT_API int weft_runtime_destroy(weft_runtime *rt);
 

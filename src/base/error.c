@@ -56,6 +56,14 @@ const char *weft_strerror(int code) {
     case EISDIR: return "a directory";
     case ENOTEMPTY: return "the directory is not empty";
     case ENOEXEC: return "not a program";
+    case EROFS: return "may only be read";
+    case EOPNOTSUPP: return "this kind of stream, socket or process cannot do that";
+    case EPROTONOSUPPORT: return "nobody here speaks that protocol";
+    case EKEYREJECTED: return "the other side's certificate is not good, or another's";
+    case EDESTADDRREQ: return "where to is missing";
+    case ENETDOWN: return "the network is down";
+    case EHOSTDOWN: return "the machine at that address does not answer";
+    case ECONNABORTED: return "the connection was given up before it was made";
     default: return "unknown error";
     }
 }

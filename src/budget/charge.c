@@ -212,7 +212,7 @@ int weft_fund_refuse(weft_fund *fund, weft_task *task) {
     wefti_lock_give(&fund->lock);
     if (!waiter)
         return -ENOENT;
-    weft_task_cancel(task);
+    wefti_cancel(task, WEFT_REASON_BUDGET);
     wefti_waiter_wake(waker);
     wefti_task_unref(task, 0);
     return 0;

@@ -298,7 +298,8 @@ bool wefti_fiber_grace_is_over(struct wefti_fiber *self, uint64_t word) {
 
 static void wait_begin(struct wefti_fiber *self, const char *what) {
     store_relaxed(&self->waits, what); /* for dumps */
-    store_relaxed(&self->waits_since, wefti_worker_here()->measure_began);
+    struct wefti_worker *w = wefti_worker_here();
+    store_relaxed(&self->waits_since, WEFTI_UNLIKELY(w->rt->sim != NULL) ? wefti_now(w->rt) : w->measure_began);
 }
 
 int wefti_fiber_wait(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, int64_t until, const char *what) {

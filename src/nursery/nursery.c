@@ -133,9 +133,18 @@ static void owner_left(struct wefti_fiber *fiber) {
     weft_nursery_destroy((weft_nursery *)(void *)wefti_nursery_of_owned(fiber->owned));
 }
 
+static void list(struct wefti_owned *owned, wefti_visit_child *visit, void *arg) {
+    struct wefti_nursery *n = wefti_nursery_of_owned(owned);
+    wefti_lock_take(&n->lock);
+    for (const struct wefti_fiber *child = n->first; child; child = child->next)
+        visit(&child->task, n->name, arg);
+    wefti_lock_give(&n->lock);
+}
+
 static void bind(struct wefti_nursery *n, struct wefti_fiber *fiber) {
     n->owned.cancelled = wefti_nursery_owner_cancelled;
     n->owned.left = owner_left;
+    n->owned.list = list;
     n->shielded = load_relaxed(&fiber->task.word) & WEFTI_SHIELD_MASK; /* only the runner changes it */
     fiber->owned_in_frames += !n->heap;
     wefti_lock_take(&fiber->lock);

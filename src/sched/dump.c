@@ -3,12 +3,33 @@
 #include "task/fiber.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define FIND_MAX 1000u /* up to so many live tasks, each that waits for another is told apart by a walk over all */
+
+/* Whose child a fiber is. */
+struct place {
+    const struct weft_task *child; /* NULL: a free entry; only compared, as `owner` */
+    const struct weft_task *owner;
+    const char *owner_name, *nursery; /* names outlive their tasks */
+};
+
+/* All of them: a hash table by child.  A look: a slot that is used anew meanwhile may be shown at its former place. */
+struct places {
+    struct place *place; /* NULL: no fiber has children, or no memory */
+    uint64_t size;       /* a power of two */
+    uint64_t left;       /* entries that may still be filled */
+    const struct weft_task *owner;
+};
+
+#define PATH_NURSERIES 4u    /* nurseries of a fiber's path that are shown ... */
+#define PATH_NAME 24u  /* ... and bytes of each name */
+#define PATH_ROOM (PATH_NURSERIES * (2 * PATH_NAME + 12) + 16)
 
 struct out {
     int fd, error;
     uint64_t live, tasks, most;
+    struct places places;
 };
 
 static void line(struct out *out, const char *text, int size, size_t room) {
@@ -17,7 +38,7 @@ static void line(struct out *out, const char *text, int size, size_t room) {
 }
 
 /* Names come from users: control bytes would forge lines or move a terminal's cursor. */
-static const char *printable(const char *name, char *buffer, size_t room) {
+const char *wefti_printable(const char *name, char *buffer, size_t room) {
     size_t i = 0;
     for (; name[i] && i + 1 < room; i++)
         buffer[i] = name[i] >= ' ' && name[i] != 127 ? name[i] : '?';
@@ -50,6 +71,71 @@ static void find_joined(struct weft_task *task, void *arg) {
     wefti_task_unref(task, 0);
 }
 
+/* Where `child` is, or the free entry where it would be. */
+static struct place *find_place(const struct places *places, const struct weft_task *child) {
+    uint64_t at = (uint64_t)(uintptr_t)child / 64 * UINT64_C(0x9E3779B97F4A7C15) >> 20;
+    while (places->place[at & (places->size - 1)].child && places->place[at & (places->size - 1)].child != child)
+        at++;
+    return &places->place[at & (places->size - 1)];
+}
+
+static void note_child(const struct weft_task *child, const char *nursery, void *arg) {
+    struct places *places = arg;
+    struct place *place = places->left ? find_place(places, child) : NULL;
+    if (!place)
+        return;
+    places->left -= !place->child;
+    *place = (struct place){child, places->owner, places->owner->name, nursery};
+}
+
+static void note_children(struct weft_task *task, void *arg) {
+    struct places *places = arg;
+    if (wefti_task_is_fiber(task)) {
+        struct wefti_fiber *fiber = wefti_fiber_of(task);
+        places->owner = task;
+        wefti_lock_take(&fiber->lock); /* what is in the list stays there */
+        for (struct wefti_owned *owned = fiber->owned; owned; owned = owned->below)
+            owned->list(owned, note_child, places);
+        wefti_lock_give(&fiber->lock);
+    }
+    wefti_task_unref(task, 0);
+}
+
+static void find_places(struct weft_runtime *rt, struct places *places, uint64_t live) {
+    places->size = 64;
+    while (places->size < 2 * live)
+        places->size *= 2;
+    places->left = places->size / 2;
+    places->place =
+        load_relaxed(&rt->has_fibers) ? wefti_alloc(places->size * sizeof *places->place) : NULL; /* a hint */
+    if (places->place)
+        wefti_slab_walk(&rt->slab, note_children, places);
+}
+
+/* ", in main > nursery > ...": the innermost PATH_NURSERIES nurseries. */
+static void path_of(const struct places *places, const struct weft_task *task, char *text, size_t room) {
+    const struct place *path[PATH_NURSERIES + 1];
+    unsigned depth = 0;
+    int size = 0;
+    while (places->place && depth <= PATH_NURSERIES && (path[depth] = find_place(places, task))->child)
+        task = path[depth++]->owner;
+    for (unsigned i = depth < PATH_NURSERIES ? depth : PATH_NURSERIES; i-- > 0;) {
+        char owner[PATH_NAME], nursery[PATH_NAME];
+        size += snprintf(text + size, room - (size_t)size, "%s%s\"%s\" > \"%s\"", size ? " > " : ", in ",
+                         !size && depth > PATH_NURSERIES ? "... > " : "",
+                         wefti_printable(path[i]->owner_name, owner, sizeof owner),
+                         wefti_printable(path[i]->nursery, nursery, sizeof nursery));
+    }
+}
+
+/* How long it has waited: since the tick before it began to, so a little too long. */
+static void since(struct weft_runtime *rt, struct wefti_fiber *fiber, char *what, size_t room) {
+    int64_t ns = wefti_now(rt) - load_relaxed(&fiber->waits_since); /* a look */
+    size_t used = strlen(what);
+    snprintf(what + used, room - used, " for %lld.%03d s", (long long)(ns > 0 ? ns / 1000000000 : 0),
+             (int)(ns > 0 ? ns / 1000000 % 1000 : 0));
+}
+
 static void dump_task(struct weft_task *task, void *arg) {
     struct out *out = arg;
     if (out->tasks++ >= out->most) {
@@ -57,7 +143,7 @@ static void dump_task(struct weft_task *task, void *arg) {
         return;
     }
     struct weft_runtime *rt = wefti_task_rt(task);
-    char text[320], name[64], what[96] = "";
+    char text[640], name[WEFTI_NAME_ROOM], what[128] = "", path[PATH_ROOM] = "";
     uint64_t word = load_relaxed(&task->word); /* a look */
     if (wefti_word_life(word) == WEFTI_IDLE) {
         const char *reason = wefti_word_sub(word) ? load_acquire(&rt->reasons[wefti_word_sub(word)]) : NULL;
@@ -68,24 +154,27 @@ static void dump_task(struct weft_task *task, void *arg) {
         if (!reason && out->live <= FIND_MAX)
             wefti_slab_walk(&rt->slab, find_joined, &find);
         if (reason)
-            snprintf(what, sizeof what, ", waits for %s", printable(reason, buffer, sizeof buffer));
+            snprintf(what, sizeof what, ", waits for %s", wefti_printable(reason, buffer, sizeof buffer));
         else if (find.name)
-            snprintf(what, sizeof what, ", waits for task \"%s\"", printable(find.name, buffer, sizeof buffer));
+            snprintf(what, sizeof what, ", waits for task \"%s\"", wefti_printable(find.name, buffer, sizeof buffer));
         else if (wefti_word_refs(word) <= 2 + !!(word & WEFTI_JOINABLE))
             snprintf(what, sizeof what, ", waits for a waker that nobody holds");
         else
             snprintf(what, sizeof what, ", waits for a waker");
+        if (wefti_task_is_fiber(task) && load_relaxed(&wefti_fiber_of(task)->waits)) /* as above */
+            since(rt, wefti_fiber_of(task), what, sizeof what);
     }
-    int size = snprintf(text, sizeof text, "  task %p \"%s\" %s%s%s%s%s\n", (void *)task,
-                        printable(task->name, name, sizeof name), weft_task_state(task),
+    path_of(&out->places, task, path, sizeof path);
+    int size = snprintf(text, sizeof text, "  task %p \"%s\" %s%s%s%s%s%s\n", (void *)task,
+                        wefti_printable(task->name, name, sizeof name), weft_task_state(task),
                         word & WEFTI_CANCELLED ? " cancelled" : "", word & WEFTI_SHIELD_MASK ? " shielded" : "",
-                        word & WEFTI_JOINED ? " joined" : "", what);
+                        word & WEFTI_JOINED ? " joined" : "", what, path);
     line(out, text, size, sizeof text);
     wefti_task_unref(task, 0);
 }
 
 int wefti_dump(struct weft_runtime *rt, int fd, uint64_t most) {
-    struct out out = {fd, 0, wefti_live(rt), 0, most};
+    struct out out = {fd, 0, wefti_live(rt), 0, most, {NULL, 0, 0, NULL}};
     char text[256];
     int size = snprintf(
         text, sizeof text,
@@ -105,7 +194,10 @@ int wefti_dump(struct weft_runtime *rt, int fd, uint64_t most) {
                         wefti_ring_length(&rt->worker[i].ring)); /* figures */
         line(&out, text, size, sizeof text);
     }
+    find_places(rt, &out.places, out.live);
     wefti_slab_walk(&rt->slab, dump_task, &out);
+    if (out.places.place)
+        wefti_free(out.places.place, out.places.size * sizeof *out.places.place);
     if (out.tasks > most) {
         size = snprintf(text, sizeof text, "  ... and %llu more\n", (unsigned long long)(out.tasks - most));
         line(&out, text, size, sizeof text);

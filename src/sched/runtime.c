@@ -10,6 +10,7 @@ static const struct wefti_sched *const scheds[] = {
     [WEFT_SCHED_DEQUE] = &wefti_sched_deque,  [WEFT_SCHED_FIFO] = &wefti_sched_fifo,
     [WEFT_SCHED_SIM] = &wefti_sched_sim,      [WEFT_SCHED_REACTOR] = &wefti_sched_reactor,
 };
+#define HELD_MAX 8u /* tasks that a refused destroy names */
 #define SCHEDS (sizeof scheds / sizeof scheds[0])
 
 /* A whole decimal number from the environment.  0 when unset; -EINVAL when malformed. */
@@ -250,7 +251,7 @@ int weft_runtime_create(const weft_config *given, weft_runtime **out) {
  * a moment to drop them.  This is the end of a program's life with us, so looking now and then is good enough. */
 static bool wait_unreferenced(struct weft_runtime *rt) {
     int64_t give_up = wefti_clock() + WEFTI_CANCEL_GRACE, pause = 10000;
-    while (wefti_slab_in_use(&rt->slab)) {
+    while (wefti_slab_in_use(&rt->slab, NULL, 0)) {
         int64_t now = wefti_clock();
         if (now >= give_up)
             return false;
@@ -260,6 +261,19 @@ static bool wait_unreferenced(struct weft_runtime *rt) {
     return true;
 }
 
+/* Who is to drop them knows their names. */
+static void report_held(struct weft_runtime *rt) {
+    const char *names[HELD_MAX];
+    char text[768], name[WEFTI_NAME_ROOM];
+    uint32_t held = wefti_slab_in_use(&rt->slab, names, HELD_MAX);
+    int size = snprintf(text, sizeof text, "weft: destroy: handles or wakers of tasks are still held (%u):", held);
+    for (uint32_t i = 0; i < held && i < HELD_MAX; i++)
+        size += snprintf(text + size, sizeof text - (size_t)size, "%s \"%s\"", i ? "," : "",
+                         wefti_printable(names[i], name, sizeof name)); /* HELD_MAX of them fit */
+    size += snprintf(text + size, sizeof text - (size_t)size, held > HELD_MAX ? ", ...\n" : "\n");
+    wefti_write(2, text, (size_t)size);
+}
+
 int weft_runtime_destroy(weft_runtime *rt) {
     if (!rt)
         return 0;
@@ -267,8 +281,7 @@ int weft_runtime_destroy(weft_runtime *rt) {
     if (result == -EBUSY || result == -EDEADLK || result == -ENOTRECOVERABLE)
         return result;
     if (!wait_unreferenced(rt)) {
-        static const char text[] = "weft: destroy: handles or wakers of this runtime's tasks are still held\n";
-        wefti_write(2, text, sizeof text - 1);
+        report_held(rt);
         return -EBUSY;
     }
     if (wefti_annexes_stop(rt, 0) == -EBUSY)

@@ -371,6 +371,9 @@ void wefti_submit(struct weft_task *task, enum wefti_submit why);
 int wefti_dump(struct weft_runtime *rt, int fd, uint64_t most);
 /* The number of a string in the runtime's table of reasons; 0 when the table is full. */
 uint16_t wefti_reason(struct weft_runtime *rt, const char *what);
+/* A name that a user gave, fit for a line: cut to the room, control bytes as '?'.  Returns buffer. */
+#define WEFTI_NAME_ROOM 64u
+const char *wefti_printable(const char *name, char *buffer, size_t room);
 
 /* -- stop.c ------------------------------------------------------------------------------------------ */
 /* The annex of that number, or NULL. */

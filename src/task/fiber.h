@@ -18,12 +18,15 @@ struct wefti_owner;
 
 /* What a fiber has open, newest first: its nurseries.  The list is under the fiber's lock; only the fiber itself changes it. */
 struct wefti_fiber;
+typedef void wefti_visit_child(const struct weft_task *child, const char *name, void *arg);
 struct wefti_owned {
     struct wefti_owned *below;
     /* The fiber has been cancelled.  Who calls holds a reference to it, and not the lock; `this` may be gone. */
     void (*cancelled)(struct wefti_fiber *fiber);
     /* Its function has returned with this still open.  On its own stack. */
     void (*left)(struct wefti_fiber *fiber);
+    /* For dumps: each of its children, with its own name.  Under the fiber's lock; `visit` takes no locks. */
+    void (*list)(struct wefti_owned *owned, wefti_visit_child *visit, void *arg);
 };
 
 struct wefti_fiber {

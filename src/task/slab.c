@@ -138,12 +138,16 @@ void wefti_slab_drain(struct wefti_slab *slab, struct wefti_slab_cache *cache, u
     *loaded = (struct wefti_magazine){NULL, 0};
 }
 
-uint32_t wefti_slab_in_use(struct wefti_slab *slab) {
+uint32_t wefti_slab_in_use(struct wefti_slab *slab, const char **names, uint32_t room) {
     uint32_t count = 0;
     wefti_lock_take(&slab->lock);
     for (struct wefti_chunk *chunk = load_own(&slab->chunks); chunk; chunk = chunk->next)
         for (uint32_t i = 0; i < load_own(&chunk->carved); i++)
-            count += wefti_word_life(load_relaxed(&chunk_slot(chunk, i)->word)) != WEFTI_FREE; /* the lock orders */
+            if (wefti_word_life(load_relaxed(&chunk_slot(chunk, i)->word)) != WEFTI_FREE) { /* the lock orders */
+                if (count < room)
+                    names[count] = chunk_slot(chunk, i)->name;
+                count++;
+            }
     wefti_lock_give(&slab->lock);
     return count;
 }

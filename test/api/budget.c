@@ -280,6 +280,7 @@ API_TEST(budget_cancel_exhausted, "J11 J25 J40", .workers = {1, 2}) {
             weft_task_cancel(task);
         else
             REQUIRE_EQ(weft_fund_refuse(fund, task), 0);
+        CHECK_EQ(weft_task_cancel_reason(task), way == 0 ? WEFT_REASON_EXPLICIT : WEFT_REASON_BUDGET);
         CHECK_EQ(fixture_finish(task).status, -ECANCELED);
         CHECK_EQ(weft_fund_refuse(fund, NULL), -ENOENT);
     }

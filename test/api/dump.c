@@ -117,6 +117,93 @@ API_TEST(dump_tells, "", .workers = {2}) {
     fixture_end(rt);
 }
 
+/* Of a fiber also for how long, and in whose nurseries. */
+static int wait_in_vain(void *arg) { return weft_event_wait(arg, WEFT_NEVER); }
+
+static int open_inner(void *event) {
+    weft_nursery_config config = WEFT_NURSERY_CONFIG_INIT;
+    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
+    int status;
+    config.name = "queries";
+    spec.fn = wait_in_vain;
+    spec.arg = event;
+    spec.name = "query\n";
+    WEFT_NURSERY_WITH(n, &status, &config) REQUIRE_EQ(weft_nursery_spawn(&n, &spec, NULL), 0);
+    return status;
+}
+
+/* So many nurseries, one in the other. */
+struct deep {
+    weft_event *event;
+    int depth;
+};
+
+static int open_deep(void *arg) {
+    struct deep *deep = arg;
+    int status;
+    if (deep->depth-- == 0)
+        return open_inner(deep->event);
+    WEFT_NURSERY(n, &status) weft_nursery_go(&n, open_deep, arg, NULL);
+    return status;
+}
+
+API_TEST(dump_nursery_path, "", .workers = {2}) {
+    static weft_event event = WEFT_EVENT_INIT;
+    static struct deep deep = {&event, 3};
+    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
+    weft_runtime *rt = fixture_begin_patient();
+    weft_task *outer, *below;
+    spec.fn = open_inner;
+    spec.arg = &event;
+    spec.name = "database";
+    REQUIRE_EQ(weft_fiber_spawn(rt, &spec, &outer), 0);
+    REQUIRE_EVENTUALLY(strstr(dump(rt), "\"query?\" idle, waits for an event for "));
+    CHECK_CONTAINS(text, " s, in \"database\" > \"queries\"\n");
+    CHECK_CONTAINS(text, "\"database\" idle, waits for queries for 0.0");
+    spec.fn = open_deep;
+    spec.arg = &deep;
+    spec.name = "deep";
+    REQUIRE_EQ(weft_fiber_spawn(rt, &spec, &below), 0);
+    const char *shown =
+        ", in \"deep\" > \"nursery\" > \"fiber\" > \"nursery\" > \"fiber\" > \"nursery\" > \"fiber\" > \"queries\"\n";
+    REQUIRE_EVENTUALLY(strstr(dump(rt), shown));
+    CHECK_CONTAINS(text, ", in \"deep\" > \"nursery\"\n");
+    weft_event_set(&event);
+    fixture_finish(outer);
+    fixture_finish(below);
+    weft_event_clear(&event);
+    deep.depth = 9; /* more than is shown: the innermost four */
+    REQUIRE_EQ(weft_fiber_spawn(rt, &spec, &below), 0);
+    shown = ", in ... > \"fiber\" > \"nursery\" > \"fiber\" > \"nursery\" > \"fiber\" > \"nursery\" > \"fiber\" > "
+            "\"queries\"\n";
+    REQUIRE_EVENTUALLY(strstr(dump(rt), shown));
+    weft_event_set(&event);
+    fixture_finish(below);
+    weft_event_clear(&event);
+    fixture_end(rt);
+}
+
+/* Virtual time: it stands still while nothing but this thread moves. */
+static int sleep_then_wait(void *event) {
+    REQUIRE_EQ(weft_sleep(INT64_C(1500000000)), 0);
+    return weft_event_wait(event, WEFT_NEVER);
+}
+
+API_TEST(dump_since_virtual, "", .sched = "sim") {
+    static weft_event event = WEFT_EVENT_INIT;
+    weft_task *early, *late;
+    weft_runtime *rt = fixture_begin_patient();
+    REQUIRE_EQ(weft_fiber_go(rt, wait_in_vain, &event, &early), 0);
+    REQUIRE_EQ(weft_fiber_go(rt, sleep_then_wait, &event, &late), 0);
+    REQUIRE_EVENTUALLY(strstr(dump(rt), "waits for an event for 1.50") &&
+                       strstr(text, "waits for an event for 0.000 s"));
+    weft_event_set(&event);
+    fixture_finish(early);
+    fixture_finish(late);
+    weft_event_clear(&event);
+    fixture_end(rt);
+}
+
 /* Running and scheduled ones too, and what the queue holds. */
 API_TEST(dump_busy, "", .workers = {1}) {
     struct blocker blocker = {0};
@@ -255,5 +342,43 @@ static void churn_or_dump(unsigned index, void *arg) {
 API_TEST(dump_while_running, "B54", .workers = {1, 2}) {
     weft_runtime *rt = fixture_begin(NULL);
     harness_threads(3, churn_or_dump, rt);
+    fixture_end(rt);
+}
+
+/* Nurseries and their children come and go while they are listed. */
+static int yield_once(void *arg) {
+    (void)arg;
+    return weft_yield();
+}
+
+static int open_and_close(void *depth) {
+    int status;
+    WEFT_NURSERY(outer, &status) {
+        for (int i = 0; i < 4; i++)
+            weft_nursery_go(&outer, depth ? open_and_close : yield_once, NULL, NULL);
+        WEFT_NURSERY(inner, NULL) weft_nursery_go(&inner, yield_once, NULL, NULL);
+    }
+    return status;
+}
+
+static void nurse_or_dump(unsigned index, void *arg) {
+    weft_task *task;
+    if (index) {
+        int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        while (!over)
+            REQUIRE_EQ(weft_dump(arg, fd), 0);
+        close(fd);
+        return;
+    }
+    for (int i = 0; i < (harness_is_slow() ? 100 : 500); i++) {
+        REQUIRE_EQ(weft_fiber_go(arg, open_and_close, arg, &task), 0);
+        CHECK_EQ(fixture_finish(task).status, 0);
+    }
+    over = true;
+}
+
+API_TEST(dump_while_nursing, "", .workers = {2}) {
+    weft_runtime *rt = fixture_begin(NULL);
+    harness_threads(2, nurse_or_dump, rt);
     fixture_end(rt);
 }

@@ -263,16 +263,46 @@ API_TEST(stop_destroy_waits_for_references, "B54", .workers = {1, 2}) {
     }
 }
 
-/* What is held on to for longer keeps the runtime. */
+/* What is held on to for longer keeps the runtime, and is named: some of it, if it is much. */
 API_TEST(stop_destroy_refuses_while_held, "B54", .workers = {1}) {
     weft_waker waker;
     weft_runtime *rt = fixture_begin_patient();
-    weft_task *task = fixture_go(rt, leave_waker, &waker);
+    weft_spec spec = WEFT_SPEC_INIT;
+    weft_task *task, *others[20];
+    spec.poll = leave_waker;
+    spec.state = &waker;
+    spec.name = "keeper\n";
+    REQUIRE_EQ(weft_spawn(rt, &spec, &task), 0);
     REQUIRE_EQ(weft_join(task, NULL, fixture_soon()), 0);
-    CHECK_CONTAINS(capture(destroy_busy, rt), "still held");
+    CHECK_CONTAINS(capture(destroy_busy, rt), "are still held (1): \"keeper?\"\n");
     weft_task_drop(task);
-    if (fixture_on("ring"))
-        CHECK_CONTAINS(capture(destroy_busy, rt), "still held"); /* the waker */
+    weft_waker_drop(waker);
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
+    if (!fixture_on("ring"))
+        return;
+    char longest[300]; /* far longer than is shown */
+    memset(longest, 'n', sizeof longest - 1);
+    longest[sizeof longest - 1] = 0;
+    rt = fixture_begin_patient();
+    for (unsigned i = 0; i < 20; i++) {
+        atomic_uint polls = 0;
+        spec.poll = fixture_count;
+        spec.state = &polls;
+        spec.name = longest;
+        REQUIRE_EQ(weft_spawn(rt, &spec, &others[i]), 0);
+        REQUIRE_EQ(weft_join(others[i], NULL, fixture_soon()), 0);
+    }
+    spec.poll = leave_waker;
+    spec.state = &waker;
+    spec.name = "waker";
+    REQUIRE_EQ(weft_spawn(rt, &spec, &task), 0);
+    fixture_finish(task);
+    const char *said = capture(destroy_busy, rt);
+    CHECK_CONTAINS(said, "are still held (21): \"nnnn");
+    CHECK_CONTAINS(said, "nnnn\", ...\n");
+    for (unsigned i = 0; i < 20; i++)
+        weft_task_drop(others[i]);
+    CHECK_CONTAINS(capture(destroy_busy, rt), "are still held (1): \"waker\"\n");
     weft_waker_drop(waker);
     CHECK_EQ(weft_runtime_destroy(rt), 0);
 }
