@@ -20,7 +20,7 @@ static void report(void *arg, size_t child, weft_supervised what, int status) {
 
 static int run(void *arg) {
     (void)arg;
-    static const weft_child children[] = {{"worker", worker, "worker", WEFT_RESTART_TRANSIENT, 0}};
+    static const weft_supervised_fiber children[] = {{"worker", worker, "worker", WEFT_RESTART_TRANSIENT, 0}};
     weft_supervisor_config config = WEFT_SUPERVISOR_CONFIG_INIT;
     config.intensity = 5; /* more than five failures in 5 s: give up */
     config.backoff_min = 1 * MS; /* pauses of 1 ms, 2 ms, 4 ms ... (usually from a second on) */

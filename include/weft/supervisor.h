@@ -1,6 +1,6 @@
 /* weft/supervisor.h - supervised children: started again when they end.
  *
- *     static const weft_child children[] = {
+ *     static const weft_supervised_fiber children[] = {
  *         {"database", keep_connection, NULL, WEFT_RESTART_PERMANENT, 0},
  *         {"server", serve, NULL, WEFT_RESTART_PERMANENT, 0},
  *     };
@@ -35,13 +35,13 @@ typedef enum weft_strategy {
     WEFT_STRATEGY_REST_FOR_ONE = 2, /* those that come after it in the list */
 } weft_strategy;
 
-typedef struct weft_child {
+typedef struct weft_supervised_fiber {
     const char *name;     /* static, or valid as long as the runtime; NULL = "child" */
     weft_fiber_fn fn;     /* required */
     void *arg;
     weft_restart restart;
     size_t stack_size;    /* as weft_fiber_spec */
-} weft_child;
+} weft_supervised_fiber;
 
 /* What a supervisor tells. */
 typedef enum weft_supervised {
@@ -76,7 +76,7 @@ typedef struct weft_supervisor_config {
  * Returns 0 (all have ended, as they may); what the child returned with which it gave up, -ELOOP if that was no error; -ECANCELED (the caller was
  * cancelled: so were the children); -EINVAL (no children, one without a function, not in a fiber, nonsense in the config); -E2BIG; -ENOMEM, -ESHUTDOWN (the
  * first start failed: none runs). */
-WEFT_API int weft_supervise(const weft_supervisor_config *config, const weft_child *children, size_t count);
+WEFT_API int weft_supervise(const weft_supervisor_config *config, const weft_supervised_fiber *children, size_t count);
 
 /* -- Processes ---------------------------------------------------------------------------------------- */
 

@@ -9,7 +9,7 @@
 
 struct slot {
     struct supervisor *sup;
-    const weft_child *child;
+    const weft_supervised_fiber *child;
     struct weft_task *task; /* a handle; NULL: it does not run */
     bool ended;
     int status;
@@ -129,7 +129,7 @@ static const struct wefti_sup_kind fibers = {start, reap, wait, stop, goes_on};
 
 /* -- The call ------------------------------------------------------------------------------------------------------- */
 
-int weft_supervise(const weft_supervisor_config *given, const weft_child *children, size_t count) {
+int weft_supervise(const weft_supervisor_config *given, const weft_supervised_fiber *children, size_t count) {
     struct supervisor sup = {.sup = {.kind = &fibers, .count = count}};
     int error = wefti_sup_config(given, &sup.sup.config);
     if (error)

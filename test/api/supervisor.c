@@ -60,7 +60,7 @@ static int fail_often(void *arg) { return atomic_fetch_add(&runs, 1) < (int)(int
 
 struct run {
     weft_supervisor_config config;
-    const weft_child *children;
+    const weft_supervised_fiber *children;
     size_t count;
     int expect;
 };
@@ -71,7 +71,7 @@ static int run_supervisor(void *arg) {
     return 0;
 }
 
-static void supervise(weft_supervisor_config config, const weft_child *children, size_t count, int expect) {
+static void supervise(weft_supervisor_config config, const weft_supervised_fiber *children, size_t count, int expect) {
     struct run run = {config, children, count, expect};
     CHECK_EQ(in_fiber(run_supervisor, &run), 0);
 }
@@ -80,7 +80,7 @@ static void supervise(weft_supervisor_config config, const weft_child *children,
 
 /* A transient child is started again until it ends well; the pauses double, within the jitter. */
 API_TEST(supervisor_back_off, "J3", .workers = {1, 2}) {
-    const weft_child child = {"worker", fail_often, STATUS(9), WEFT_RESTART_TRANSIENT, 0};
+    const weft_supervised_fiber child = {"worker", fail_often, STATUS(9), WEFT_RESTART_TRANSIENT, 0};
     supervise(config_of(WEFT_STRATEGY_ONE_FOR_ONE, 0), &child, 1, 0);
     CHECK_STR(story(), "S0 E0 S0 E0 S0 E0 S0 E0 S0 E0 S0 E0 S0 E0 S0 E0 S0 E0 S0 E0");
     int64_t pause = second();
@@ -104,7 +104,7 @@ static int run_for_a_while(void *arg) {
 }
 
 API_TEST(supervisor_stable, "J3", .workers = {1}, .sched = "sim") {
-    const weft_child child = {"worker", run_for_a_while, NULL, WEFT_RESTART_TRANSIENT, 0};
+    const weft_supervised_fiber child = {"worker", run_for_a_while, NULL, WEFT_RESTART_TRANSIENT, 0};
     weft_supervisor_config config = config_of(WEFT_STRATEGY_ONE_FOR_ONE, 0);
     config.backoff_jitter = -1;
     supervise(config, &child, 1, 0);
@@ -124,10 +124,10 @@ static int end_well(void *arg) {
 }
 
 API_TEST(supervisor_kinds, "J3", .workers = {1, 2}) {
-    const weft_child children[] = {{"t", fail_with, STATUS(-EBADF), WEFT_RESTART_TEMPORARY, 0},
-                                   {"p", end_well, NULL, WEFT_RESTART_PERMANENT, 0},
-                                   {"n", end_well, NULL, WEFT_RESTART_TRANSIENT, 0},
-                                   {"c", fail_with, STATUS(-ECANCELED), WEFT_RESTART_TRANSIENT, 0}};
+    const weft_supervised_fiber children[] = {{"t", fail_with, STATUS(-EBADF), WEFT_RESTART_TEMPORARY, 0},
+                                              {"p", end_well, NULL, WEFT_RESTART_PERMANENT, 0},
+                                              {"n", end_well, NULL, WEFT_RESTART_TRANSIENT, 0},
+                                              {"c", fail_with, STATUS(-ECANCELED), WEFT_RESTART_TRANSIENT, 0}};
     weft_supervisor_config config = config_of(WEFT_STRATEGY_ONE_FOR_ONE, 3);
     config.backoff_min = -1;
     supervise(config, children, 4, -ELOOP);
@@ -163,10 +163,10 @@ static int wait_quietly(void *arg) {
 }
 
 static void strategy(weft_strategy strategy, unsigned bad, const char *expect) {
-    weft_child children[3];
+    weft_supervised_fiber children[3];
     for (unsigned i = 0; i < 3; i++)
-        children[i] = (weft_child){"quiet", wait_quietly, NULL, WEFT_RESTART_PERMANENT, 0};
-    children[bad] = (weft_child){"bad", fail_third, STATUS(2), WEFT_RESTART_PERMANENT, 0};
+        children[i] = (weft_supervised_fiber){"quiet", wait_quietly, NULL, WEFT_RESTART_PERMANENT, 0};
+    children[bad] = (weft_supervised_fiber){"bad", fail_third, STATUS(2), WEFT_RESTART_PERMANENT, 0};
     weft_supervisor_config config = config_of(strategy, 1);
     supervise(config, children, 3, -EIO);
     CHECK_STR(story(), expect);
@@ -189,17 +189,17 @@ static int fail_at_once(void *arg) {
 }
 
 API_TEST(supervisor_rest_for_one, "J3", .workers = {1, 2}) {
-    const weft_child children[] = {{"quiet", wait_quietly, NULL, WEFT_RESTART_PERMANENT, 0},
-                                   {"bad", fail_at_once, NULL, WEFT_RESTART_PERMANENT, 0},
-                                   {"quiet", wait_quietly, NULL, WEFT_RESTART_PERMANENT, 0}};
+    const weft_supervised_fiber children[] = {{"quiet", wait_quietly, NULL, WEFT_RESTART_PERMANENT, 0},
+                                              {"bad", fail_at_once, NULL, WEFT_RESTART_PERMANENT, 0},
+                                              {"quiet", wait_quietly, NULL, WEFT_RESTART_PERMANENT, 0}};
     supervise(config_of(WEFT_STRATEGY_REST_FOR_ONE, 1), children, 3, -EIO);
     CHECK_STR(story(), "S0 S1 S2 E1 E2 S1 S2 E1 G1 E2 E0");
 }
 
 API_TEST(supervisor_one_for_one, "J3", .workers = {1, 2}) {
-    const weft_child children[] = {{"quiet", wait_quietly, NULL, WEFT_RESTART_PERMANENT, 0},
-                                   {"bad", fail_often, STATUS(1000), WEFT_RESTART_PERMANENT, 0},
-                                   {"quiet", wait_quietly, NULL, WEFT_RESTART_PERMANENT, 0}};
+    const weft_supervised_fiber children[] = {{"quiet", wait_quietly, NULL, WEFT_RESTART_PERMANENT, 0},
+                                              {"bad", fail_often, STATUS(1000), WEFT_RESTART_PERMANENT, 0},
+                                              {"quiet", wait_quietly, NULL, WEFT_RESTART_PERMANENT, 0}};
     supervise(config_of(WEFT_STRATEGY_ONE_FOR_ONE, 2), children, 3, -EIO);
     CHECK_EQ(runs, 3);
     const char *end = strstr(story(), "G1");
@@ -218,7 +218,7 @@ static int fail_after_a_second(void *arg) {
 
 /* Exactly so many in the period: at one failure a second, four in 5 s are too many for three, and not for five. */
 API_TEST(supervisor_intensity, "J3", .workers = {1}, .sched = "sim") {
-    const weft_child child = {"worker", fail_after_a_second, NULL, WEFT_RESTART_PERMANENT, 0};
+    const weft_supervised_fiber child = {"worker", fail_after_a_second, NULL, WEFT_RESTART_PERMANENT, 0};
     weft_supervisor_config config = config_of(WEFT_STRATEGY_ONE_FOR_ONE, 3);
     config.backoff_min = -1;
     supervise(config, &child, 1, -EIO);
@@ -235,7 +235,7 @@ static int intensity_held(void *arg) {
     (void)arg;
     weft_task *self = weft_task_self();
     REQUIRE_EQ(weft_fiber_go(NULL, stop_later, &self, NULL), 0);
-    const weft_child child = {"worker", fail_after_a_second, NULL, WEFT_RESTART_PERMANENT, 0};
+    const weft_supervised_fiber child = {"worker", fail_after_a_second, NULL, WEFT_RESTART_PERMANENT, 0};
     weft_supervisor_config config = config_of(WEFT_STRATEGY_ONE_FOR_ONE, 5);
     config.backoff_min = -1;
     config.report = NULL;
@@ -253,8 +253,8 @@ API_TEST(supervisor_intensity_held, "J3", .workers = {1}, .sched = "sim") {
 
 static int supervise_quietly(void *arg) {
     (void)arg;
-    const weft_child children[] = {{"a", wait_for_ever, NULL, WEFT_RESTART_PERMANENT, 0},
-                                   {"b", wait_for_ever, NULL, WEFT_RESTART_PERMANENT, 0}};
+    const weft_supervised_fiber children[] = {{"a", wait_for_ever, NULL, WEFT_RESTART_PERMANENT, 0},
+                                              {"b", wait_for_ever, NULL, WEFT_RESTART_PERMANENT, 0}};
     return weft_supervise(NULL, children, 2);
 }
 
@@ -272,7 +272,7 @@ API_TEST(supervisor_cancelled, "J3 J23 J25", .workers = {1, 2}) {
 /* While it pauses. */
 static int supervise_failing(void *arg) {
     (void)arg;
-    const weft_child child = {"a", fail_often, STATUS(1000), WEFT_RESTART_PERMANENT, 0};
+    const weft_supervised_fiber child = {"a", fail_often, STATUS(1000), WEFT_RESTART_PERMANENT, 0};
     weft_supervisor_config config = WEFT_SUPERVISOR_CONFIG_INIT;
     config.backoff_min = INT64_MAX / 2;
     config.backoff_max = INT64_MAX / 2;
@@ -313,8 +313,8 @@ static int fail_once_there(void *arg) {
 }
 
 API_TEST(supervisor_stop_timeout, "J3 J25", .workers = {1}, .sched = "sim") {
-    const weft_child children[] = {{"stubborn", stubborn, NULL, WEFT_RESTART_TEMPORARY, 0},
-                                   {"bad", fail_once_there, NULL, WEFT_RESTART_TRANSIENT, 0}};
+    const weft_supervised_fiber children[] = {{"stubborn", stubborn, NULL, WEFT_RESTART_TEMPORARY, 0},
+                                              {"bad", fail_once_there, NULL, WEFT_RESTART_TRANSIENT, 0}};
     supervise(config_of(WEFT_STRATEGY_ONE_FOR_ALL, 1), children, 2, 0);
     CHECK_EQ(runs, 2);
 }
@@ -323,7 +323,7 @@ API_TEST(supervisor_stop_timeout, "J3 J25", .workers = {1}, .sched = "sim") {
 
 static int inner(void *arg) {
     (void)arg;
-    const weft_child child = {"leaf", fail_often, STATUS(5), WEFT_RESTART_TRANSIENT, 0};
+    const weft_supervised_fiber child = {"leaf", fail_often, STATUS(5), WEFT_RESTART_TRANSIENT, 0};
     weft_supervisor_config config = WEFT_SUPERVISOR_CONFIG_INIT;
     config.intensity = 1;
     config.period = INT64_MAX;
@@ -333,7 +333,7 @@ static int inner(void *arg) {
 
 /* The inner one gives up after two failures; the outer one starts it again. */
 API_TEST(supervisor_tree, "J3 J24", .workers = {1, 2}) {
-    const weft_child child = {"supervisor", inner, NULL, WEFT_RESTART_TRANSIENT, 0};
+    const weft_supervised_fiber child = {"supervisor", inner, NULL, WEFT_RESTART_TRANSIENT, 0};
     weft_supervisor_config config = config_of(WEFT_STRATEGY_ONE_FOR_ONE, 0);
     config.backoff_min = -1;
     supervise(config, &child, 1, 0);
@@ -345,7 +345,7 @@ API_TEST(supervisor_tree, "J3 J24", .workers = {1, 2}) {
 
 static int refused(void *arg) {
     (void)arg;
-    weft_child child = {"a", NULL, NULL, WEFT_RESTART_TEMPORARY, 0};
+    weft_supervised_fiber child = {"a", NULL, NULL, WEFT_RESTART_TEMPORARY, 0};
     weft_supervisor_config config = WEFT_SUPERVISOR_CONFIG_INIT;
     CHECK_EQ(weft_supervise(NULL, &child, 1), -EINVAL);
     child.fn = end_well;
@@ -365,6 +365,6 @@ static int refused(void *arg) {
 API_TEST(supervisor_refused, "J3", .workers = {1}) { CHECK_EQ(in_fiber(refused, NULL), 0); }
 
 TEST(supervisor_needs_a_fiber, "J3") {
-    const weft_child child = {"a", end_well, NULL, WEFT_RESTART_TEMPORARY, 0};
+    const weft_supervised_fiber child = {"a", end_well, NULL, WEFT_RESTART_TEMPORARY, 0};
     CHECK_EQ(weft_supervise(NULL, &child, 1), -EINVAL);
 }

@@ -353,8 +353,8 @@ static int fail_later(void *arg) {
 
 static int supervisor(void *arg) {
     (void)arg;
-    static const weft_child children[] = {{"a", wait_for_ever, NULL, WEFT_RESTART_PERMANENT, 0},
-                                          {"b", fail_later, NULL, WEFT_RESTART_PERMANENT, 0}};
+    static const weft_supervised_fiber children[] = {{"a", wait_for_ever, NULL, WEFT_RESTART_PERMANENT, 0},
+                                                     {"b", fail_later, NULL, WEFT_RESTART_PERMANENT, 0}};
     weft_supervisor_config config = WEFT_SUPERVISOR_CONFIG_INIT;
     config.strategy = (weft_strategy)mc_arg();
     config.intensity = 1;
