@@ -131,16 +131,16 @@ API_TEST(supervisor_kinds, "J3", .workers = {1, 2}) {
     weft_supervisor_config config = config_of(WEFT_STRATEGY_ONE_FOR_ONE, 3);
     config.backoff_min = -1;
     supervise(config, children, 4, -ELOOP);
-    unsigned starts[4] = {0};
-    for (unsigned i = 0; i < told.count; i++)
-        if (told.event[i].what == WEFT_SUPERVISED_STARTED)
-            starts[told.event[i].child]++;
+    unsigned starts[4] = {0}, given_up = 0;
+    for (unsigned i = 0; i < told.count; i++) {
+        starts[told.event[i].child] += told.event[i].what == WEFT_SUPERVISED_STARTED;
+        given_up += told.event[i].what == WEFT_SUPERVISED_GAVE_UP && told.event[i].child == 1;
+    }
     CHECK_EQ(starts[0], 1);
     CHECK_EQ(starts[1], 4); /* three restarts were allowed */
     CHECK_EQ(starts[2], 1);
     CHECK_EQ(starts[3], 1);
-    CHECK_EQ(told.event[told.count - 1].what, WEFT_SUPERVISED_GAVE_UP);
-    CHECK_EQ(told.event[told.count - 1].child, 1);
+    CHECK_EQ(given_up, 1); /* one of the others may end after that */
 }
 
 /* -- Strategies -------------------------------------------------------------------------------------------------------- */
