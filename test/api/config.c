@@ -14,7 +14,7 @@ static int create_with(weft_config config) {
     return error;
 }
 
-TEST(config_refuses, "B57") {
+TEST(config_refuses, "B57 B58") {
     weft_config config = WEFT_CONFIG_INIT;
     CHECK_EQ(create_with(config), 0);
     config.sched = (weft_sched)6;
