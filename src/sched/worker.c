@@ -307,6 +307,7 @@ static void sleep_watching(struct wefti_worker *w, int64_t now, int64_t until) {
         if (woken || (w->watch && w->watch->count) || until <= limit ||
             load_relaxed(&rt->phase) == WEFTI_STOPPED) /* the token orders it */
             return;
+        wefti_stack_pool_trim(&rt->stacks);
         bool others_run = wefti_idle_parked(&rt->idle) < rt->workers;
         now = wefti_clock();
         if (others_run && (w->sched->has_work(w) || wefti_jobs_public(w) || (w->sched->stuck && w->sched->stuck(w)) ||

@@ -22,7 +22,10 @@
 #ifndef WEFTI_STACK_CHUNK
 #define WEFTI_STACK_CHUNK ((size_t)4 << 20) /* mapped at a time, if stacks are smaller */
 #endif
-#define WARM_MAX 1024u                /* free stacks of a class that keep their pages */
+#define WARM_MAX 4096u                /* free stacks of a class that keep their pages ... */
+#define WARM_IDLE 256u                /* ... and while nobody asks for them */
+#define LARGE_SHIFT 8u                /* so much fewer of a size above the default */
+#define TRIM_MAX 128u                 /* given back at a time */
 
 struct wefti_stack_chunk {
     struct wefti_stack_chunk *next;
@@ -108,7 +111,10 @@ struct wefti_stack *wefti_stack_pool_take(struct wefti_stack_pool *pool, uint32_
     struct wefti_stack *stack = pool->free[class];
     if (stack) {
         pool->free[class] = stack->next;
-        pool->count[class]--;
+        if (--pool->count[class] < pool->least[class])
+            pool->least[class] = pool->count[class];
+    } else if ((stack = pool->blank[class])) {
+        pool->blank[class] = stack->next;
     } else if (!(stack = carve(pool, log2))) {
         store_relaxed(&pool->refused, true); /* a hint for who spawns */
     }
@@ -121,13 +127,26 @@ struct wefti_stack *wefti_stack_pool_take(struct wefti_stack_pool *pool, uint32_
     return stack;
 }
 
+static uint32_t kept(uint32_t class, uint32_t count) {
+    return class > WEFTI_STACK_DEFAULT_LOG - WEFTI_STACK_MIN_LOG ? count >> LARGE_SHIFT : count;
+}
+
 /* Under the lock. */
 static void put(struct wefti_stack_pool *pool, struct wefti_stack *stack) {
     uint32_t class = stack->log2 - WEFTI_STACK_MIN_LOG;
-    stack->next = pool->free[class];
-    pool->free[class] = stack;
-    pool->count[class]++;
+    struct wefti_stack **list = stack->blank ? &pool->blank[class] : &pool->free[class];
+    stack->next = *list;
+    *list = stack;
+    if (!stack->blank && ++pool->count[class] > kept(class, WARM_IDLE))
+        store_relaxed(&pool->many, true);  /* a hint */
     store_relaxed(&pool->refused, false); /* a hint */
+}
+
+/* Nobody else knows of it. */
+static void drop_pages(struct wefti_stack *stack) {
+    wefti_memory_live(stack->base, stack->size); /* the frames of whoever ran on it are gone with the pages */
+    wefti_pages_drop(stack->base, stack->size);
+    stack->blank = true;
 }
 
 bool wefti_stack_pool_refuses(struct wefti_stack_pool *pool, uint32_t log2) {
@@ -135,6 +154,8 @@ bool wefti_stack_pool_refuses(struct wefti_stack_pool *pool, uint32_t log2) {
         return false;
     wefti_lock_take(&pool->lock);
     struct wefti_stack *stack = pool->free[log2 - WEFTI_STACK_MIN_LOG];
+    if (!stack)
+        stack = pool->blank[log2 - WEFTI_STACK_MIN_LOG];
     if (!stack && (stack = carve(pool, log2)))
         put(pool, stack);
     wefti_lock_give(&pool->lock);
@@ -144,15 +165,46 @@ bool wefti_stack_pool_refuses(struct wefti_stack_pool *pool, uint32_t log2) {
 void wefti_stack_pool_give(struct wefti_stack_pool *pool, struct wefti_stack *stack) {
     uint32_t class = stack->log2 - WEFTI_STACK_MIN_LOG;
     wefti_lock_take(&pool->lock);
-    bool warm = pool->count[class] < WARM_MAX >> (stack->log2 > WEFTI_STACK_DEFAULT_LOG ? 6 : 0);
+    bool warm = pool->count[class] < kept(class, WARM_MAX);
+    if (warm)
+        put(pool, stack);
     wefti_lock_give(&pool->lock);
-    if (!warm) {
-        wefti_memory_live(stack->base, stack->size); /* the frames of whoever ran on it are gone with the pages */
-        wefti_pages_drop(stack->base, stack->size);
-        stack->blank = true;
-    }
+    if (warm)
+        return;
+    drop_pages(stack);
     wefti_lock_take(&pool->lock);
     put(pool, stack);
+    wefti_lock_give(&pool->lock);
+}
+
+void wefti_stack_pool_trim(struct wefti_stack_pool *pool) {
+    if (!load_relaxed(&pool->many)) /* a hint */
+        return;
+    struct wefti_stack *idle = NULL;
+    uint32_t taken = 0;
+    bool many = false;
+    wefti_lock_take(&pool->lock);
+    for (uint32_t class = 0; class < WEFTI_STACK_CLASSES; class ++) {
+        uint32_t floor = kept(class, WARM_IDLE);
+        for (uint32_t unused = pool->least[class]; unused > floor && taken < TRIM_MAX; unused--, taken++) {
+            struct wefti_stack *stack = pool->free[class];
+            pool->free[class] = stack->next;
+            pool->count[class]--;
+            stack->next = idle;
+            idle = stack;
+        }
+        pool->least[class] = pool->count[class];
+        many |= pool->count[class] > floor;
+    }
+    store_relaxed(&pool->many, many); /* a hint */
+    wefti_lock_give(&pool->lock);
+    for (struct wefti_stack *stack = idle; stack; stack = stack->next)
+        drop_pages(stack);
+    wefti_lock_take(&pool->lock);
+    for (struct wefti_stack *next; idle; idle = next) {
+        next = idle->next;
+        put(pool, idle);
+    }
     wefti_lock_give(&pool->lock);
 }
 

@@ -110,15 +110,15 @@ TEST(stack_guards, "J15") {
     end();
 }
 
-/* Beyond a thousand free ones their pages go back to the system; they begin anew when used again. */
+/* Beyond a few thousand free ones their pages go back to the system; they begin anew when used again. */
 TEST(stack_pages_go_back, "") {
     begin();
-    enum { COUNT = 1500 };
+    enum { COUNT = 4500 };
     static struct wefti_stack *stack[COUNT];
     for (int i = 0; i < COUNT; i++) {
         stack[i] = wefti_stack_pool_take(pool, 16, count_begins);
         REQUIRE(stack[i]);
-        memset(stack[i]->base, 1, stack[i]->size / 2);
+        memset(stack[i]->base, 1, stack[i]->size / 8);
         CHECK_EQ(call(stack[i], 1), 2);
     }
     CHECK_EQ(begun, COUNT);
@@ -126,17 +126,46 @@ TEST(stack_pages_go_back, "") {
     for (int i = 0; i < COUNT; i++)
         wefti_stack_pool_give(pool, stack[i]);
     if (!harness_is_slow())
-        CHECK_LT(harness_rss() + (400u * 30 << 10), before);
+        CHECK_LT(harness_rss() + (400u * 7 << 10), before);
     unsigned blank = 0;
     for (int i = 0; i < COUNT; i++)
         blank += stack[i]->blank;
-    CHECK_EQ(blank, COUNT - 1024);
+    CHECK_EQ(blank, COUNT - 4096);
     for (int i = 0; i < COUNT; i++) {
         struct wefti_stack *again = wefti_stack_pool_take(pool, 16, count_begins);
         REQUIRE(again);
         CHECK_EQ(call(again, 3), 4);
     }
     CHECK_EQ(begun, COUNT + blank);
+    end();
+}
+
+/* What was not needed from one look to the next loses its pages, piece by piece; what was needed meanwhile keeps them. */
+TEST(stack_pages_trimmed, "") {
+    begin();
+    enum { COUNT = 600 };
+    static struct wefti_stack *stack[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        REQUIRE(stack[i] = wefti_stack_pool_take(pool, 16, count_begins));
+        CHECK_EQ(call(stack[i], 1), 2);
+    }
+    wefti_stack_pool_trim(pool); /* all in use */
+    for (int i = 0; i < COUNT; i++)
+        wefti_stack_pool_give(pool, stack[i]);
+    static const unsigned expected[] = {0, 128, 256, 344, 344}; /* the first look only takes note */
+    for (size_t look = 0; look < sizeof expected / sizeof *expected; look++) {
+        wefti_stack_pool_trim(pool);
+        unsigned blank = 0;
+        for (int i = 0; i < COUNT; i++)
+            blank += stack[i]->blank;
+        CHECK_EQ(blank, expected[look]);
+    }
+    for (int i = 0; i < 256; i++) /* those with pages come first */
+        CHECK(!(stack[i] = wefti_stack_pool_take(pool, 16, count_begins))->blank);
+    CHECK_EQ(begun, COUNT);
+    struct wefti_stack *cold = wefti_stack_pool_take(pool, 16, count_begins);
+    CHECK_EQ(call(cold, 3), 4);
+    CHECK_EQ(begun, COUNT + 1);
     end();
 }
 
