@@ -2,8 +2,8 @@
  *
  * What.   A stack is 2^k bytes of address space, lowest page a guard.  Its pages cost memory once touched, and stay touched when
  *         it goes back to the pool: the next fiber finds them warm (a first touch costs as much as fifty spawns).
- *         A worker keeps a few of the usual size, last in first out; the rest is in the runtime's pool under a lock.  The pool keeps
- *         the pages of a few thousand while there is work, and of a few hundred when there is none.
+ *         A worker keeps a few of the usual size, last in first out; the rest is in the runtime's pool under a lock.  What nobody
+ *         needs there loses its pages, a few hundred stacks every 10 ms: a peak is not paid for at once, nor kept.
  * Who.    A cache: its worker.  A stack in use: who runs on it.  A stack given back is run on until its owner has switched away, and
  *         the cache it went to is that same worker's: nobody can take it before.
  * Checkers.  ASan, TSan and valgrind are told of every stack and every switch, here and nowhere else.
@@ -62,7 +62,8 @@ struct wefti_stack_pool {
     struct wefti_stack_chunk *chunks, *newest[WEFTI_STACK_CLASSES];
     /* The system has given no more, and nothing has come back since.  A line of its own: every spawn looks. */
     _Alignas(64) _Atomic bool refused;
-    _Atomic bool many; /* a hint: there is something to trim */
+    _Atomic bool many; /* there may be something to trim ... */
+    _Atomic int64_t trim_at; /* ... from then on; under the lock, read anywhere as a hint */
 };
 
 /* The class of stacks of at least that many bytes; 0: too large. */
@@ -84,9 +85,12 @@ struct wefti_stack *wefti_stack_pool_take(struct wefti_stack_pool *pool, uint32_
  * has memory. */
 bool wefti_stack_pool_refuses(struct wefti_stack_pool *pool, uint32_t log2);
 void wefti_stack_pool_give(struct wefti_stack_pool *pool, struct wefti_stack *stack);
-/* Called now and then by who has nothing to do: what nobody has needed since the last time goes back to the system, all but a few, and not
- * all at once. */
-void wefti_stack_pool_trim(struct wefti_stack_pool *pool);
+/* Called now and then: each 10 ms, of what nobody has needed since the last time some lose their pages, all but a few hundred. */
+void wefti_stack_pool_trim_now(struct wefti_stack_pool *pool, int64_t now);
+static inline void wefti_stack_pool_trim(struct wefti_stack_pool *pool, int64_t now) {
+    if (load_relaxed(&pool->many) && now >= load_relaxed(&pool->trim_at)) /* hints */
+        wefti_stack_pool_trim_now(pool, now);
+}
 
 /* Describe the calling thread's own stack, so that it can be left and returned to. */
 void wefti_stack_adopt(struct wefti_stack *stack);
