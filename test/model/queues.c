@@ -90,7 +90,7 @@ static void spill_and_take(void *first) {
     got_chain(wefti_inject_take(&inject, 2, &items[i]));
 }
 
-MC_TEST(inject_spill_two, .proves = "B9 B24", .bound = 3) {
+MC_TEST(inject_spill_two, .proves = "B9 B24", .bound = 2) {
     int a = mc_spawn(spill_and_take, (void *)0), b = mc_spawn(spill_and_take, (void *)3);
     wefti_inject_push_one(&inject, make(6));
     mc_join(a), mc_join(b);
