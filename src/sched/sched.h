@@ -122,7 +122,7 @@ struct wefti_worker {
 
     struct wefti_wheel timers;   /* under timers_lock, if there are other workers */
     struct wefti_watch *watch;   /* NULL: no descriptors */
-    uint64_t calls_turn;         /* io/desc.c: the turn in which ... */
+    uint64_t calls_turn;         /* io/call.c: the turn in which ... */
     uint32_t calls_left;         /* ... so many system calls may still follow each other */
     struct wefti_nodes_cache messages; /* process/message.c */
     struct wefti_chain slots; /* process/table.c: free ones */
