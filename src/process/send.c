@@ -46,7 +46,7 @@ static inline __attribute__((always_inline)) int deliver(struct wefti_processes 
         return -ESRCH;
     if (w && w->rt == table->rt && hand_over(process, w, wefti_pid_generation(to), message))
         return 0;
-    return wefti_mailbox_send(process, to, message, until);
+    return wefti_mailbox_send(table, process, to, message, until);
 }
 
 int wefti_message_send(struct wefti_processes *table, struct wefti_worker *w, weft_pid to,
