@@ -68,6 +68,14 @@ static void class_ended(void *state) {
     ended(process, task->status);
 }
 
+const char *wefti_process_describe(struct weft_task *task, bool *claimed) {
+    if (task->drop != class_ended)
+        return NULL;
+    struct wefti_process_header *header = wefti_task_state(task);
+    *claimed = load_relaxed(&header->process->handed); /* a look; should it have ended, at another's */
+    return "a message";
+}
+
 int weft_process_exit(weft_runtime *rt, weft_pid pid, int reason) {
     if (reason >= 0)
         return -EINVAL;
@@ -115,7 +123,7 @@ static void settle_in(struct wefti_process *process, const weft_process_spec *sp
     process->class_ = spec->class_;
     process->is_fiber = spec->fn != NULL;
     process->blocked = process->idle = false;
-    process->handed = false;
+    store_relaxed(&process->handed, false); /* its own */
     process->in_flight = 0;
     process->links = NULL;
     process->bounded = spec->max_messages || spec->max_bytes;

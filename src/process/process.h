@@ -106,13 +106,14 @@ struct wefti_process {
     _Atomic bool
         receiving; /* when it is idle, it waits for messages: a class, or a fiber in weft_receive.  A hint to send.c */
     _Atomic bool alive; /* set by who starts it, last of all (A1); else under the lock */
-    bool trap_exit, told, named; /* under the lock.  told: that the runtime stops; named: has names, or is in groups (name.c) */
+    bool trap_exit, told,
+        named; /* under the lock.  told: that the runtime stops; named: has names, or is in groups (name.c) */
     bool bounded; /* fixed while it lives, as policy and is_fiber */
     uint8_t policy;
     bool is_fiber;
     /* The process's own, from here on to `links`. */
     bool blocked, idle; /* a class: waits for commands; has nothing to do without messages */
-    bool handed; /* a message has come straight into `pending` */
+    _Atomic bool handed; /* a message has come straight into `pending`, and it has not run since; atomic for dumps */
     uint32_t in_flight; /* commands */
 
     _Alignas(64) struct wefti_chain urgent; /* taken out of the lanes, not yet used: the system's ... */
@@ -205,7 +206,8 @@ static inline weft_pid wefti_process_pid(struct wefti_process *process) {
 static inline struct wefti_process *wefti_process_at(struct wefti_processes *table, uint32_t index) {
     if (index / WEFTI_PROCESS_CHUNK >= WEFTI_PROCESS_CHUNKS)
         return NULL;
-    struct wefti_process *chunk = load_relaxed(&table->chunk[index / WEFTI_PROCESS_CHUNK]); /* zeroed; O2 and A1 publish what it holds */
+    struct wefti_process *chunk =
+        load_relaxed(&table->chunk[index / WEFTI_PROCESS_CHUNK]); /* zeroed; O2 and A1 publish what it holds */
     return chunk ? &chunk[index % WEFTI_PROCESS_CHUNK] : NULL;
 }
 /* The slot that a pid names; NULL: none, or it has another owner by now.  Only a hint: the lane or the lock decides. */
@@ -294,6 +296,8 @@ _Static_assert(WEFT_PROCESS_STATE_MAX + sizeof(struct wefti_process_header) == W
 /* The poll function of processes that are classes. */
 weft_poll wefti_process_poll(struct weft_task *task, void *state);
 
+/* process.c: for dumps. */
+const char *wefti_process_describe(struct weft_task *task, bool *claimed);
 /* process.c: the owner's function of those that are fibers. */
 void wefti_process_fiber_ended(struct wefti_fiber *fiber);
 /* The process that a task is, or NULL. */

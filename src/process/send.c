@@ -30,7 +30,7 @@ static inline bool hand_over(struct wefti_process *process, struct wefti_worker 
     bool same = load_relaxed(&process->messages) == open && load_relaxed(&process->task) == task; /* D2; D1 orders it */
     if (WEFTI_LIKELY(same)) {
         wefti_chain_append(&process->pending, &message->link); /* D3 */
-        process->handed = true;
+        store_relaxed(&process->handed, true); /* ours since D1 */
     }
     if (WEFTI_LIKELY(!wefti_task_is_pinned(task)))
         w->sched->submit(w, task, WEFTI_SUBMIT_WAKE);

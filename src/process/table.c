@@ -65,7 +65,7 @@ static struct wefti_processes *make_table(struct weft_runtime *rt) {
     struct wefti_processes *table = wefti_alloc(sizeof *table);
     if (!table)
         return NULL;
-    table->annex = (struct wefti_annex){closing, NULL, NULL, end};
+    table->annex = (struct wefti_annex){closing, NULL, NULL, end, wefti_process_describe};
     table->rt = rt;
     table->blocked = wefti_reason(rt, "a command");
     struct wefti_annex *there = wefti_annex_hang(rt, WEFTI_ANNEX_PROCESSES, &table->annex);
