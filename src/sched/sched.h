@@ -208,6 +208,9 @@ struct wefti_annex {
     void (*report)(struct wefti_annex *annex);
     /* After stop.  0: it is gone; -EBUSY: it is used still. */
     int (*end)(struct wefti_annex *annex);
+    /* For dumps, of any poll task: what it waits for when it is idle, or NULL if it is none of its.  *claimed: its word says RUNNING only
+     * because somebody has claimed it (word.h); it is in a queue.  May be NULL. */
+    const char *(*describe)(struct weft_task *task, bool *claimed);
 };
 
 /* State of the simulator, of the reactor; sim.c, reactor.h. */
@@ -374,6 +377,8 @@ void wefti_submit(struct weft_task *task, enum wefti_submit why);
 
 /* -- dump.c ------------------------------------------------------------------------------------------ */
 /* weft_dump with at most so many tasks. */
+/* As struct wefti_annex's describe; of fibers as well. */
+const char *wefti_describe(const struct weft_task *task, bool *claimed);
 int wefti_dump(struct weft_runtime *rt, int fd, uint64_t most);
 /* The number of a string in the runtime's table of reasons; 0 when the table is full. */
 uint16_t wefti_reason(struct weft_runtime *rt, const char *what);
