@@ -46,7 +46,10 @@ static void run(struct wefti_worker *w, struct weft_task *task) {
         if (wefti_word_to_idle(&task->word))
             w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
     } else if (said == WEFT_YIELD) {
-        wefti_word_to_yielded(&task->word);
+        /* It stays RUNNING in the queue, as a fiber does: a wake only leaves its mark (B50), and who takes it out looks whether it must end.
+         * A control thread and the simulator go by the word. */
+        if (WEFTI_UNLIKELY(w->central || w->rt->sim))
+            wefti_word_to_yielded(&task->word);
         w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
     }
 }

@@ -1,26 +1,16 @@
 /* nursery.c - nurseries on the whole runtime: the last child against its waiter, against cancels, spawns, deadlines.
  *
  * The nursery is in memory of its own, so that whoever touches it too late is found.  Sleeps never time out. */
-#include <weft/weft.h>
-
-#include "model.h"
 #include "nursery/nursery.h"
+#include "model.h"
+#include "model_rt.h"
 
 static weft_runtime *rt;
 static weft_nursery *n;
 static _Atomic int ran;
 static int result;
 
-static void start(unsigned workers) {
-    weft_config config = WEFT_CONFIG_INIT;
-    config.sched = WEFT_SCHED_FIFO;
-    config.workers = workers;
-    config.seed = 1;
-    config.park_timeout_ns = -1;
-    mc_atomic_begin();
-    mc_assert(weft_runtime_create(&config, &rt) == 0);
-    mc_atomic_end();
-}
+static void start(unsigned workers) { rt = model_open(WEFT_SCHED_FIFO, workers); }
 
 static void stop(void) {
     mc_atomic_begin();

@@ -2,9 +2,8 @@
 #ifndef WEFT_TEST_MODEL_SYNC_H
 #define WEFT_TEST_MODEL_SYNC_H
 
-#include <weft/weft.h>
-
 #include "mc/mc.h"
+#include "model_rt.h"
 #include "sync/sync.h"
 
 static weft_runtime *rt;
@@ -15,16 +14,7 @@ static _Atomic int count;
 /* A time that may come at any moment, as often as the test says. */
 #define SOON (wefti_clock() + 1000000)
 
-static inline void rt_start(unsigned workers) {
-    weft_config config = WEFT_CONFIG_INIT;
-    config.sched = WEFT_SCHED_RING;
-    config.workers = workers;
-    config.seed = 1;
-    config.park_timeout_ns = -1;
-    mc_atomic_begin();
-    mc_assert(weft_runtime_create(&config, &rt) == 0);
-    mc_atomic_end();
-}
+static inline void rt_start(unsigned workers) { rt = model_open(WEFT_SCHED_RING, workers); }
 
 static inline void rt_stop(void) {
     mc_atomic_begin();
