@@ -4,7 +4,7 @@
 
 #include "mc/mc.h"
 #include "model_rt.h"
-#include "sync/sync.h"
+#include "sync/barge.h"
 
 static weft_runtime *rt;
 static int data;         /* plain: ordered by the object, or the race is reported */
@@ -69,6 +69,31 @@ static inline bool somebody_waits(weft_sync_room *room) {
 
 static inline void until_waits(weft_sync_room *room) {
     while (!somebody_waits(room))
+        wefti_relax();
+}
+
+/* The same; and whoever was in the list by then has waited for longer than a waiter has to. */
+static inline void until_waits_long(weft_sync_room *room) {
+    until_waits(room);
+    mc_atomic_begin();
+    for (int64_t from = wefti_clock(); wefti_clock() - from <= WEFTI_BARGE_PATIENCE;)
+        ;
+    mc_atomic_end();
+}
+
+/* How many are in the list. */
+static inline int waiting(weft_sync_room *room) {
+    struct wefti_sync *sync = wefti_sync_of(room);
+    int count_of = 0;
+    wefti_lock_take(&sync->lock);
+    for (struct wefti_waiter *waiter = sync->waiters.first; waiter; waiter = waiter->next)
+        count_of++;
+    wefti_lock_give(&sync->lock);
+    return count_of;
+}
+
+static inline void until_waiting(weft_sync_room *room, int many) {
+    while (waiting(room) < many)
         wefti_relax();
 }
 
