@@ -62,19 +62,25 @@ static struct wefti_message *pick(struct wefti_process *self, struct look *look,
     return NULL;
 }
 
-int wefti_receive(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg, int64_t until) {
+static bool drops_oldest(const struct wefti_process *self) {
+    return self->bounded && self->policy == WEFT_MAILBOX_DROP_OLDEST;
+}
+
+/* after: the last message that cannot be wanted, or NULL. */
+static inline int receive(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg,
+                          struct wefti_link *after, int64_t until) {
     if (self->current) {
         struct wefti_message *old = self->current;
         self->current = NULL; /* first: its release function may be the user's */
         wefti_message_free(self->table, old);
     }
-    struct look urgent = {&self->urgent, NULL}, pending = {&self->pending, NULL};
+    struct look urgent = {&self->urgent, NULL}, pending = {&self->pending, after};
     for (;;) {
         store_relaxed(&self->handed, false); /* it lies in `pending`, behind what we have looked at */
         if (!wefti_mailbox_is_empty(self)) {
             uint32_t count = self->pending.count;
             wefti_mailbox_take(self);
-            if (self->pending.count < count || self->bounded) /* the oldest may have been dropped */
+            if (self->pending.count < count || drops_oldest(self)) /* what we have looked at may be gone */
                 pending.after = NULL;
         }
         struct wefti_message *found = pick(self, &urgent, filter, arg);
@@ -92,6 +98,10 @@ int wefti_receive(struct wefti_process *self, weft_message *message, weft_filter
         if (error)
             return error;
     }
+}
+
+int wefti_receive(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg, int64_t until) {
+    return receive(self, message, filter, arg, NULL, until);
 }
 
 void wefti_receive_firmly(struct wefti_process *self, const char *what) {
@@ -147,14 +157,16 @@ int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, we
         return -ENOMEM;
     error = wefti_monitor_add(table, to, wefti_process_pid(self), number, &record);
     if (!error) {
+        /* What has come by now is no answer: however much that is, it is not looked at. */
+        struct wefti_link *after = self->pending.count && !drops_oldest(self) ? self->pending.last : NULL;
         error = wefti_message_send(table, wefti_worker_here(), to, message, until);
         bool sent = !error;
         self->asking = number;
         if (sent)
-            error = wefti_receive(self, reply, is_answer, self, until);
+            error = receive(self, reply, is_answer, self, after, until);
         bool ended = sent && !error && reply->type == WEFT_MESSAGE_DOWN; /* then the record is the reply */
         if (ended) /* what it sent before its end is there, and was overtaken */
-            error = wefti_receive(self, reply, is_answer, self, WEFT_NOW) ? -ESRCH : 0;
+            error = receive(self, reply, is_answer, self, after, WEFT_NOW) ? -ESRCH : 0;
         else if (!wefti_monitor_remove(table, to, record))
             forget_end(self);
         self->asking = 0;
