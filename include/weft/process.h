@@ -152,7 +152,7 @@ typedef struct weft_process_spec {
     const char *name; /* for dumps; NULL: the class's */
     const char *registered; /* a name under which weft_whereis finds it; NULL: none */
     uint32_t max_messages; /* of the mailbox; 0: no bound */
-    uint64_t max_bytes;
+    uint64_t max_bytes; /* of the messages in it, an empty one counting as one byte; 0: no bound */
     weft_mailbox_policy policy;
     bool trap_exit; /* exits of linked processes come as messages */
     bool wake_blocked_on_message; /* a class that waits for a command is also called when a message comes */

@@ -72,6 +72,11 @@ static inline struct wefti_message *wefti_message_of(struct wefti_link *link) {
     return (struct wefti_message *)(void *)link; /* its first field */
 }
 
+/* What it counts in a mailbox that is bounded by bytes: empty ones are not for nothing. */
+static inline uint32_t wefti_message_weight(const struct wefti_message *message) {
+    return message->size ? message->size : 1;
+}
+
 /* -- Lanes ------------------------------------------------------------------------------------------------- */
 
 typedef _Atomic uint64_t wefti_lane;

@@ -36,7 +36,7 @@ static bool is_late(const struct wefti_process *self, const struct wefti_message
 
 static void use(struct wefti_process *self, const struct wefti_message *message) {
     if (message->type == WEFT_MESSAGE)
-        wefti_mailbox_used(self, 1, message->size);
+        wefti_mailbox_used(self, 1, wefti_message_weight(message));
 }
 
 /* Take the next one that the filter wants out of a chain, or NULL. */

@@ -249,3 +249,23 @@ static int ask_behind_many(void *arg) {
 }
 
 API_TEST(process_ask_behind_many, "W29 W40", .workers = {1, 2}) { in_process(ask_behind_many, NULL); }
+
+/* -- Empty messages fill a mailbox that is bounded by bytes alone. */
+
+static int flood_with_nothing(void *arg) {
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_pid pid;
+    (void)arg;
+    spec.fn = sit;
+    spec.max_bytes = 100;
+    REQUIRE_EQ(weft_process_spawn(NULL, &spec, &pid, NULL),
+               0); /* it does not run before we wait, or yield: there is one worker */
+    for (unsigned i = 0; i < 100; i++)
+        CHECK_EQ(weft_send(NULL, pid, i, NULL, 0), 0);
+    CHECK_EQ(weft_send(NULL, pid, 100, NULL, 0), -ENOBUFS);
+    CHECK_EQ(weft_send(NULL, pid, 100, "x", 1), -ENOBUFS);
+    UNTIL(weft_send(NULL, pid, 100, NULL, 0) == 0); /* once it has read them */
+    return weft_process_cancel(NULL, pid);
+}
+
+API_TEST(process_bound_of_nothing, "W30", .workers = {1}) { in_process(flood_with_nothing, NULL); }
