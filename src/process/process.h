@@ -117,7 +117,8 @@ struct wefti_process {
     uint8_t policy;
     bool is_fiber;
     /* The process's own, from here on to `links`. */
-    bool blocked, idle; /* a class: waits for commands; has nothing to do without messages */
+    bool blocked,
+        idle; /* a class: waits for commands; has nothing to do without messages.  A fiber is blocked in its filter */
     _Atomic bool handed; /* a message has come straight into `pending`, and it has not run since; atomic for dumps */
     uint32_t in_flight; /* commands */
 

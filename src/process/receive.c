@@ -52,7 +52,10 @@ static struct wefti_message *pick(struct wefti_process *self, struct look *look,
         if (filter) {
             weft_message shown;
             wefti_message_show(message, &shown);
-            if (!filter(&shown, arg)) {
+            self->blocked = true; /* what we look at must stay as it is */
+            bool wanted = filter(&shown, arg);
+            self->blocked = false;
+            if (!wanted) {
                 look->after = item;
                 continue;
             }
@@ -112,6 +115,8 @@ int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_d
     struct wefti_process *self = wefti_process_self();
     if (!self || !self->is_fiber || !message)
         return -EINVAL;
+    if (WEFTI_UNLIKELY(self->blocked))
+        return -EDEADLK;
     int error = wefti_charge_channel_call();
     if (!error && WEFTI_UNLIKELY(wefti_fiber_must_end(wefti_fiber_self())))
         error = -ECANCELED; /* first: messages that never cease must not keep it alive */
@@ -145,7 +150,7 @@ int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, we
     struct wefti_process *self = wefti_process_self();
     if (!self || !self->is_fiber || !reply)
         return -EINVAL;
-    if (to == wefti_process_pid(self))
+    if (to == wefti_process_pid(self) || self->blocked)
         return -EDEADLK; /* who should answer? and its own question has the tag of the answer */
     int error = size > UINT32_MAX ? -EMSGSIZE : wefti_charge_channel_call();
     if (error)
