@@ -28,8 +28,7 @@ bool weft_process_is_alive(weft_runtime *rt, weft_pid pid) {
 static struct wefti_message *leave(struct wefti_process *process, int *reason) {
     struct wefti_chain unread = {NULL, NULL, 0};
     wefti_lock_take(&process->lock);
-    weft_pid pid = wefti_process_pid(process);
-    struct wefti_message *links = process->links;
+    struct wefti_message *links = wefti_records_take_all(process);
     store_relaxed(&process->alive, false); /* the lock orders it */
     *reason = process->reason ? process->reason : *reason;
     store_relaxed(&process->task, NULL); /* a late sender wakes nobody, or whoever is there next */
@@ -41,7 +40,7 @@ static struct wefti_message *leave(struct wefti_process *process, int *reason) {
     if (unread.count)
         wefti_messages_free(process->table, &unread);
     if (WEFTI_UNLIKELY(process->named)) /* nobody gives it one any more */
-        wefti_names_end(process, pid);
+        wefti_names_end(process);
     return links;
 }
 
