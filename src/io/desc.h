@@ -64,6 +64,17 @@ void wefti_desc_event(struct weft_io *io, uint32_t ready);
 /* A call begins: 0; -EBADF (closed).  Then it ends. */
 int wefti_desc_enter(struct weft_io *io);
 void wefti_desc_leave(struct weft_io *io);
+/* The same with the lock held, which is given back: is it for us to close?  Then finish says how that went. */
+static inline bool wefti_desc_leave_and_unlock(struct weft_io *io) {
+    bool last = --io->users == 0 && io->closed;
+    wefti_lock_give(&io->lock);
+    return last;
+}
+int wefti_desc_finish(struct weft_io *io);
+static inline void wefti_desc_leave_locked(struct weft_io *io) {
+    if (WEFTI_UNLIKELY(wefti_desc_leave_and_unlock(io)))
+        (void)wefti_desc_finish(io);
+}
 
 /* op.c.  The poller of the running fiber's worker, if it can carry out operations for it; or NULL. */
 struct wefti_watch *wefti_op_ring(struct wefti_worker *w);
@@ -98,6 +109,13 @@ void wefti_poke_give(struct wefti_poke *poke);
 /* Append the calling fiber, and wait until it is served.  The lock is held, and given back; the descriptor is watched.
  * 0 and the number of events there were when it was served; or what close says: -EBADF; -ETIMEDOUT; -ECANCELED. */
 int wefti_desc_wait(struct weft_io *io, int direction, uint32_t *seen, int64_t until);
+/* The same for a plain thread (thread.c), whatever watches it. */
+int wefti_thread_wait(struct weft_io *io, int direction, uint32_t *seen, int64_t until);
+
+/* Under the lock: is it worth trying?  mark (may be NULL): an earlier number of events. */
+static inline bool wefti_desc_is_worth(const struct weft_io *io, int direction, const uint32_t *mark) {
+    return io->ready[direction] || (mark && io->events[direction] != *mark);
+}
 
 /* Wait until it may be ready, without a system call.  0; a negative error.  *waited: an event has come meanwhile, so that it is ready for sure
  * (or was, if others read it too).  mark (may be NULL): an earlier number of events; if there have been more, it does not wait. */
@@ -118,6 +136,9 @@ int wefti_connect_end(weft_io *io, const weft_addr *addr);
 /* A system call, which returns its result or -errno. */
 typedef ssize_t wefti_desc_fn(struct weft_io *io, void *arg);
 
+/* C2 and C3 of it, without the waiting.  The lock is not held, and held when it returns. */
+ssize_t wefti_desc_try_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full,
+                            uint32_t seen);
 /* Repeat it until it does not block.  `full`: how much was asked; 0: less means nothing. */
 ssize_t wefti_desc_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full, int64_t until);
 /* Once, without waiting: -EAGAIN. */

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "plat/fault.h"
@@ -17,6 +18,11 @@
 #ifndef MADV_GUARD_INSTALL
 #define MADV_GUARD_INSTALL 102 /* Linux 6.13 */
 #endif
+
+#ifndef SYS_process_madvise
+#define SYS_process_madvise 440 /* on every machine */
+#endif
+#define PIDFD_SELF_PROCESS (-10001) /* PIDFD_SELF_THREAD_GROUP of newer headers */
 
 #define SIGNAL_STACK ((size_t)65536)
 #define FRAMES 64
@@ -83,6 +89,20 @@ size_t wefti_stack_guard(void *low) {
 }
 
 void wefti_pages_drop(void *memory, size_t bytes) { madvise(memory, bytes, MADV_DONTNEED); }
+
+/* For oneself since Linux 6.13, without a descriptor since 6.14, with one flush for all of them since 6.16. */
+void wefti_pages_drop_many(const struct wefti_pages *pages, uint32_t count) {
+    struct iovec range[WEFTI_PAGES_MAX];
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        range[i] = (struct iovec){pages[i].memory, pages[i].bytes};
+        bytes += pages[i].bytes;
+    }
+    if (syscall(SYS_process_madvise, PIDFD_SELF_PROCESS, range, (size_t)count, MADV_DONTNEED, 0) == (long)bytes)
+        return;
+    for (uint32_t i = 0; i < count; i++) /* those that it has done are done twice */
+        wefti_pages_drop(pages[i].memory, pages[i].bytes);
+}
 
 /* -- errno ------------------------------------------------------------------------------------------- */
 

@@ -227,7 +227,8 @@ int weft_demonitor(uint64_t monitor) {
     if (!process)
         return -ESRCH;
     wefti_lock_take(&process->lock);
-    struct wefti_message *record = find(process, me, monitor);
+    struct wefti_message *record =
+        load_acquire(&process->alive) ? find(process, me, monitor) : NULL; /* pairs with A1: else it has no list */
     if (record)
         wefti_record_take(process, record);
     wefti_lock_give(&process->lock);

@@ -35,7 +35,7 @@ bool wefti_mailbox_push_system(struct wefti_process *process, uint32_t generatio
 }
 
 /* Behind `into`: newest first as they lie there, turned round. */
-static void append_lane(struct wefti_link *item, struct wefti_chain *into) {
+static inline void append_lane(struct wefti_link *item, struct wefti_chain *into) {
     struct wefti_link *first = NULL, *last = item;
     uint32_t count = 0;
     for (struct wefti_link *below; item; item = below, count++) {
@@ -50,7 +50,7 @@ static void append_lane(struct wefti_link *item, struct wefti_chain *into) {
     into->count += count;
 }
 
-static void take_lane(wefti_lane *lane, struct wefti_chain *into) {
+static inline void take_lane(wefti_lane *lane, struct wefti_chain *into) {
     uint64_t found = load_relaxed(lane); /* only the process itself empties it */
     if (found & WEFTI_LANE_POINTER) {
         found = xchg_acquire(lane, found & ~WEFTI_LANE_POINTER); /* P1, pairs with S1 */
@@ -196,7 +196,8 @@ static void take_ordered(struct wefti_process *process) {
 void wefti_mailbox_take(struct wefti_process *process) {
     take_lane(&process->system, &process->urgent);
     take_lane(&process->messages, &process->pending);
-    if (WEFTI_UNLIKELY(load_relaxed(&process->ordered_count))) /* a look; who makes it so wakes us */
+    if (WEFTI_UNLIKELY(process->bounded) &&
+        load_relaxed(&process->ordered_count)) /* a look; who makes it so wakes us */
         take_ordered(process);
 }
 
@@ -205,13 +206,16 @@ void wefti_mailbox_close(struct wefti_process *process, struct wefti_chain *unre
     append_lane(wefti_lane_first(xchg_acquire(&process->messages, WEFTI_LANE_CLOSED)), unread); /* X1, pairs with S1 */
     append_chain(unread, &process->urgent);
     append_chain(unread, &process->pending);
-    append_chain(unread, &process->ordered);
-    if (process->current)
+    if (process->is_fiber && process->current) {
         wefti_chain_append(unread, &process->current->link);
-    process->current = NULL;
-    store_relaxed(&process->ordered_count, 0); /* a look */
-    process->queued = 0;
-    process->queued_bytes = process->pending_bytes = 0;
+        process->current = NULL;
+    }
+    if (process->bounded) {
+        append_chain(unread, &process->ordered);
+        store_relaxed(&process->ordered_count, 0); /* a look */
+        process->queued = 0;
+        process->queued_bytes = process->pending_bytes = 0;
+    }
     /* The next owner's.  Its lower bits are not 0, which is the closed lane's; when all are used up, the slot is. */
     uint32_t next = load_own(&process->generation) + 1;
     next += (next & WEFTI_LANE_TAG) == 0 && next != 0;
@@ -252,8 +256,9 @@ int wefti_mailbox_tell(struct wefti_processes *table, weft_pid to, uint8_t type,
     return -ESRCH;
 }
 
-int wefti_mailbox_send(struct wefti_process *process, weft_pid to, struct wefti_message *message, int64_t until) {
+int wefti_mailbox_send(struct wefti_processes *table, struct wefti_process *process, weft_pid to,
+                       struct wefti_message *message, int64_t until) {
     if (WEFTI_LIKELY(push(process, &process->messages, wefti_pid_generation(to), message)))
         return 0;
-    return send_bounded(process->table, to, message, until);
+    return send_bounded(table, to, message, until);
 }

@@ -98,8 +98,6 @@ static int remove_name(struct weft_runtime *rt, const char *name, weft_pid pid, 
 
 void wefti_names_end(struct wefti_process *process, weft_pid pid) {
     struct wefti_processes *table = process->table;
-    if (!process->named)
-        return;
     process->named = false;
     wefti_lock_take(&table->names_lock);
     for (uint32_t i = 0; i < BUCKETS; i++)

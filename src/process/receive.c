@@ -4,7 +4,7 @@
 
 static bool something_came(void *arg) {
     struct wefti_process *process = arg;
-    return process->handed || !wefti_mailbox_is_empty(process);
+    return load_own(&process->handed) || !wefti_mailbox_is_empty(process);
 }
 
 /* How far a receive has looked: all up to `after` has been refused.  New messages come behind it. */
@@ -70,7 +70,7 @@ int wefti_receive(struct wefti_process *self, weft_message *message, weft_filter
     }
     struct look urgent = {&self->urgent, NULL}, pending = {&self->pending, NULL};
     for (;;) {
-        self->handed = false; /* it lies in `pending`, behind what we have looked at */
+        store_relaxed(&self->handed, false); /* it lies in `pending`, behind what we have looked at */
         if (!wefti_mailbox_is_empty(self)) {
             uint32_t count = self->pending.count;
             wefti_mailbox_take(self);
@@ -120,7 +120,7 @@ static bool is_answer(const weft_message *message, void *arg) {
 static void forget_end(struct wefti_process *self) {
     struct look urgent = {&self->urgent, NULL};
     for (;;) {
-        self->handed = false; /* the next receive looks at all */
+        store_relaxed(&self->handed, false); /* the next receive looks at all */
         wefti_mailbox_take(self);
         struct wefti_message *found = pick(self, &urgent, is_answer, self);
         if (found) {

@@ -60,6 +60,7 @@ static bool upgrade(struct wefti_process *process, const weft_process_class *nex
 weft_poll wefti_process_poll(struct weft_task *task, void *raw) {
     struct wefti_process_header *header = raw;
     struct wefti_process *process = header->process;
+    store_relaxed(&process->handed, false); /* it runs; for dumps */
     for (uint32_t turn = 0; turn < TURNS; turn++) {
         if (WEFTI_UNLIKELY(wefti_word_must_end(load_relaxed(&task->word)))) /* a flag; between two steps, it ends */
             return WEFT_PENDING;

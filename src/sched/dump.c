@@ -57,6 +57,21 @@ uint16_t wefti_reason(struct weft_runtime *rt, const char *what) {
     return 0;
 }
 
+const char *wefti_describe(const struct weft_task *task, bool *claimed) {
+    struct weft_task *of = (struct weft_task *)(uintptr_t)task;
+    const char *waits = NULL;
+    if (wefti_task_is_fiber(of)) {
+        waits = load_relaxed(&wefti_fiber_of(of)->waits); /* a static string, until it goes on */
+        *claimed = waits != NULL;
+        return waits;
+    }
+    for (int i = 0; i < WEFTI_ANNEXES && !waits; i++) {
+        struct wefti_annex *annex = wefti_annex(wefti_task_rt(of), i);
+        waits = annex && annex->describe ? annex->describe(of, claimed) : NULL;
+    }
+    return waits;
+}
+
 struct joined_by {
     wefti_waker waiter;
     const char *name; /* of the task it waits for, or NULL */
@@ -147,8 +162,9 @@ static void dump_task(struct weft_task *task, void *arg) {
     uint64_t word = load_relaxed(&task->word); /* a look */
     if (wefti_word_life(word) == WEFTI_IDLE) {
         const char *reason = wefti_word_sub(word) ? load_acquire(&rt->reasons[wefti_word_sub(word)]) : NULL;
-        if (!reason && wefti_task_is_fiber(task))
-            reason = load_relaxed(&wefti_fiber_of(task)->waits); /* a static string */
+        bool claimed;
+        if (!reason)
+            reason = wefti_describe(task, &claimed);
         struct joined_by find = {wefti_waker_task(task), NULL};
         char buffer[64];
         if (!reason && out->live <= FIND_MAX)

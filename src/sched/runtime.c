@@ -206,6 +206,7 @@ static int create(weft_config config, weft_runtime **out) {
     wefti_slab_init(&rt->slab, rt);
     wefti_stack_pool_init(&rt->stacks);
     rt->heavy_fence = wefti_fence_heavy_init() == 0;
+    rt->bias_streak = !rt->heavy_fence ? 0 : rt->workers > 1 ? WEFTI_BIAS_STREAK : WEFTI_BIAS_STREAK_ALONE;
     rt->lifo_stealing = rt->workers > 1 && rt->heavy_fence;
     uint32_t allocated = rt->workers + (rt->sched->control ? 1 : 0);
     rt->worker = wefti_alloc(allocated * sizeof *rt->worker);

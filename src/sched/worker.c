@@ -71,6 +71,7 @@ void wefti_worker_tick(struct wefti_worker *w) {
     wefti_count(&w->counters.ticks, 1);
     int64_t now = wefti_clock();
     measure(w, now);
+    wefti_stack_pool_trim(&w->rt->stacks, now);
     if (w->shared)
         wefti_timers_help_one(w, now);
 }
@@ -309,6 +310,7 @@ static void sleep_watching(struct wefti_worker *w, int64_t now, int64_t until) {
             return;
         bool others_run = wefti_idle_parked(&rt->idle) < rt->workers;
         now = wefti_clock();
+        wefti_stack_pool_trim(&rt->stacks, now);
         if (others_run && (w->sched->has_work(w) || wefti_jobs_public(w) || (w->sched->stuck && w->sched->stuck(w)) ||
                            wefti_timers_overdue(w, now)))
             return;

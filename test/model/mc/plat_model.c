@@ -155,6 +155,7 @@ size_t wefti_stack_guard(void *low) {
     return fails() ? 0 : 4096;
 }
 void wefti_pages_drop(void *memory, size_t bytes) { (void)memory, (void)bytes; }
+void wefti_pages_drop_many(const struct wefti_pages *pages, uint32_t count) { (void)pages, (void)count; }
 /* One OS thread runs all the model's threads: each has an errno of its own. */
 int *wefti_errno_at(void) {
     static int numbers[8];
