@@ -52,7 +52,9 @@ static void ended(struct wefti_process *process, int status) {
     wefti_process_give(process);
 }
 
-void wefti_process_fiber_ended(struct wefti_fiber *fiber) { ended(wefti_process_of(&fiber->task), fiber->task.status); }
+void wefti_process_fiber_ended(struct wefti_fiber *fiber) {
+    ended(wefti_process_of(&fiber->task), fiber->task.status);
+}
 
 /* The drop function of a class's task. */
 static void class_ended(void *state) {
@@ -108,7 +110,7 @@ static int check(const weft_process_spec *spec) {
 
 /* A slot that nobody knows yet becomes this process; its lanes are closed. */
 static void settle_in(struct wefti_process *process, const weft_process_spec *spec) {
-    process->owner.ended = wefti_process_fiber_ended;
+    process->owner = (struct wefti_owner){wefti_process_fiber_ended, NULL};
     process->class_ = spec->class_;
     process->is_fiber = spec->fn != NULL;
     process->blocked = process->idle = false;
