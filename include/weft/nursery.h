@@ -110,8 +110,8 @@ WEFT_API void weft_nursery_close(weft_nursery *n);
 /* Cancel every child, and what belongs to them.  Idempotent; does nothing when nothing is left.  Call from where weft_nursery_spawn may be called. */
 WEFT_API void weft_nursery_cancel(weft_nursery *n);
 
-/* From `until` on it is as if cancelled, with WEFT_REASON_TIMEOUT, and await returns -ETIMEDOUT: whatever the owner is doing.  Moves an earlier or later
- * one; WEFT_NEVER takes it away.
+/* From `until` on it is as if cancelled, with WEFT_REASON_TIMEOUT, and await returns -ETIMEDOUT: whatever the owner is doing; one that
+ * has passed acts before this returns.  Moves an earlier or later one; WEFT_NEVER takes it away.
  * Call from: the owner.
  * Returns 0; -EACCES; -ENOMEM, -EAGAIN, -ESHUTDOWN as weft_spawn: then there is none. */
 WEFT_API int weft_nursery_set_deadline(weft_nursery *n, weft_deadline until);
