@@ -47,7 +47,7 @@ void wefti_nursery_leave(struct wefti_nursery *n) {
 /* C1, on the worker on which it has ended.  Returns with the lock. */
 static void ended(struct wefti_fiber *fiber) {
     struct wefti_nursery *n = (struct wefti_nursery *)(void *)fiber->owner; /* owner is its first field */
-    int status = fiber->task.status;
+    int status = load_own(&fiber->task.status);
     bool cancel = false;
     wefti_lock_take(&n->lock);
     unlink_child(n, fiber);

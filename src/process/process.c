@@ -53,7 +53,7 @@ static void ended(struct wefti_process *process, int status) {
 }
 
 void wefti_process_fiber_ended(struct wefti_fiber *fiber) {
-    ended(wefti_process_of(&fiber->task), fiber->task.status);
+    ended(wefti_process_of(&fiber->task), load_own(&fiber->task.status));
 }
 
 /* The drop function of a class's task. */
@@ -63,7 +63,7 @@ static void class_ended(void *state) {
     struct weft_task *task = load_own(&process->task);
     if (process->class_->close)
         process->class_->close(header + 1);
-    ended(process, task->status);
+    ended(process, load_own(&task->status));
 }
 
 int weft_process_exit(weft_runtime *rt, weft_pid pid, int reason) {

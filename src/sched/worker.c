@@ -10,7 +10,7 @@
 
 void wefti_worker_finish(struct wefti_worker *w, struct weft_task *task, weft_result result) {
     struct wefti_owner *owner = NULL; /* who is told when it is COMPLETE */
-    task->status = result.status;
+    store_relaxed(&task->status, result.status); /* published by to_complete */
     if (task->drop) {
         bool fiber = wefti_task_is_fiber(task);
         if (fiber && wefti_fiber_of(task)->owner && wefti_fiber_of(task)->owner->left)
@@ -50,6 +50,7 @@ static void run(struct wefti_worker *w, struct weft_task *task) {
     if (said == WEFT_READY) {
         wefti_worker_finish(w, task, w->done);
     } else if (said == WEFT_PENDING) {
+        store_relaxed(&task->status, (int)wefti_since(w)); /* a figure for dumps */
         if (wefti_word_to_idle(&task->word))
             w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
     } else if (said == WEFT_YIELD) {
