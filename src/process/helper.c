@@ -101,7 +101,7 @@ int wefti_helper_go(const weft_command *command, void (*fn)(struct wefti_job_for
     struct wefti_job_for *job = wefti_alloc(bytes);
     if (!job)
         return -ENOMEM;
-    job->owner.ended = ended;
+    job->owner = (struct wefti_owner){ended, NULL};
     job->fn = fn;
     job->bytes = bytes;
     job->size = command->size;

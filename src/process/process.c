@@ -55,7 +55,9 @@ static void ended(struct wefti_process *process, int status) {
     wefti_process_give(process, w);
 }
 
-void wefti_process_fiber_ended(struct wefti_fiber *fiber) { ended(wefti_process_of(&fiber->task), fiber->task.status); }
+void wefti_process_fiber_ended(struct wefti_fiber *fiber) {
+    ended(wefti_process_of(&fiber->task), load_own(&fiber->task.status));
+}
 
 /* The drop function of a class's task. */
 static void class_ended(void *state) {
@@ -64,7 +66,7 @@ static void class_ended(void *state) {
     struct weft_task *task = load_own(&process->task);
     if (process->class_->close)
         process->class_->close(header + 1);
-    ended(process, task->status);
+    ended(process, load_own(&task->status));
 }
 
 const char *wefti_process_describe(struct weft_task *task, bool *claimed) {
@@ -133,7 +135,7 @@ static void settle_in(struct wefti_process *process, const weft_process_spec *sp
     store_relaxed(&process->wake_blocked, spec->wake_blocked_on_message); /* O2 publishes it, and the next */
     store_relaxed(&process->receiving, !process->is_fiber);
     if (process->is_fiber) {
-        process->owner.ended = wefti_process_fiber_ended;
+        process->owner = (struct wefti_owner){wefti_process_fiber_ended, NULL};
         process->asking = 0;
     }
     if (WEFTI_UNLIKELY(process->bounded)) {
