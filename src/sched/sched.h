@@ -195,7 +195,7 @@ enum wefti_phase {
 };
 
 /* What layers above have hung on the runtime, to end with it, in this order: the first field of each. */
-enum { WEFTI_ANNEX_POOL, WEFTI_ANNEX_PROCESSES, WEFTI_ANNEX_NET, WEFTI_ANNEXES };
+enum { WEFTI_ANNEX_POOL, WEFTI_ANNEX_PROCESSES, WEFTI_ANNEX_NET, WEFTI_ANNEX_RESOLVER, WEFTI_ANNEXES };
 
 struct wefti_annex {
     /* The runtime takes nothing from outside any more: what waits for that must learn of it.  May be called again.  May be NULL, as the
