@@ -20,7 +20,7 @@ static void drop_fiber(void *state) {
     if (fiber->account)
         wefti_account_close(fiber);
     if (fiber->owner)
-        fiber->owner->ended(fiber);
+        fiber->owner->kind->ended(fiber);
 }
 
 /* Is it in the guard of the stack that this fiber runs on? */

@@ -74,6 +74,8 @@ static void left(struct wefti_owner *owner) {
         wefti_waiter_wake(waker); /* wake */
 }
 
+static const struct wefti_owner_kind owner_kind = {ended, left};
+
 static int spawn(struct wefti_nursery *n, const weft_fiber_spec *spec, weft_task **handle) {
     struct wefti_room room;
     weft_fiber_spec funded;
@@ -193,7 +195,7 @@ static int open(struct wefti_nursery *n, struct weft_runtime *rt, const weft_nur
     if ((kind == WEFTI_BY_POLL && !heap) || (w && !self))
         return -EINVAL;
     *n = (struct wefti_nursery){
-        .owner = {ended, left},
+        .owner = {&owner_kind},
         .rt = rt,
         .made_by = self,
         .name = config.name ? config.name : "nursery",
@@ -417,5 +419,5 @@ weft_nursery *weft_nursery_current(void) {
 
 weft_nursery *weft_nursery_parent(void) {
     struct wefti_fiber *self = wefti_fiber_self();
-    return self && self->owner && self->owner->ended == ended ? (weft_nursery *)(void *)self->owner : NULL;
+    return self && self->owner && self->owner->kind == &owner_kind ? (weft_nursery *)(void *)self->owner : NULL;
 }

@@ -101,7 +101,8 @@ int wefti_helper_go(const weft_command *command, void (*fn)(struct wefti_job_for
     struct wefti_job_for *job = wefti_alloc(bytes);
     if (!job)
         return -ENOMEM;
-    job->owner = (struct wefti_owner){ended, NULL};
+    static const struct wefti_owner_kind kind = {ended, NULL};
+    job->owner.kind = &kind;
     job->fn = fn;
     job->bytes = bytes;
     job->size = command->size;

@@ -55,9 +55,10 @@ static void ended(struct wefti_process *process, int status) {
     wefti_process_give(process, w);
 }
 
-void wefti_process_fiber_ended(struct wefti_fiber *fiber) {
+static void fiber_ended(struct wefti_fiber *fiber) {
     ended(wefti_process_of(&fiber->task), load_own(&fiber->task.status));
 }
+const struct wefti_owner_kind wefti_process_owner = {fiber_ended, NULL};
 
 /* The drop function of a class's task. */
 static void class_ended(void *state) {
@@ -135,7 +136,7 @@ static void settle_in(struct wefti_process *process, const weft_process_spec *sp
     store_relaxed(&process->wake_blocked, spec->wake_blocked_on_message); /* O2 publishes it, and the next */
     store_relaxed(&process->receiving, !process->is_fiber);
     if (process->is_fiber) {
-        process->owner = (struct wefti_owner){wefti_process_fiber_ended, NULL};
+        process->owner.kind = &wefti_process_owner;
         process->asking = 0;
     }
     if (WEFTI_UNLIKELY(process->bounded)) {

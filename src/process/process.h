@@ -309,14 +309,14 @@ weft_poll wefti_process_poll(struct weft_task *task, void *state);
 
 /* process.c: for dumps. */
 const char *wefti_process_describe(struct weft_task *task, bool *claimed);
-/* process.c: the owner's function of those that are fibers. */
-void wefti_process_fiber_ended(struct wefti_fiber *fiber);
+/* process.c: the owner of those that are fibers. */
+extern const struct wefti_owner_kind wefti_process_owner;
 /* The process that a task is, or NULL. */
 static inline struct wefti_process *wefti_process_of(struct weft_task *task) {
     if (task->poll == wefti_process_poll)
         return ((struct wefti_process_header *)wefti_task_state(task))->process;
     struct wefti_owner *owner = wefti_task_is_fiber(task) ? wefti_fiber_of(task)->owner : NULL;
-    return owner && owner->ended == wefti_process_fiber_ended
+    return owner && owner->kind == &wefti_process_owner
                ? (struct wefti_process *)(void *)((char *)owner - offsetof(struct wefti_process, owner))
                : NULL;
 }

@@ -13,7 +13,7 @@ void wefti_worker_finish(struct wefti_worker *w, struct weft_task *task, weft_re
     store_relaxed(&task->status, result.status); /* published by to_complete */
     if (task->drop) {
         bool fiber = wefti_task_is_fiber(task);
-        if (fiber && wefti_fiber_of(task)->owner && wefti_fiber_of(task)->owner->left)
+        if (fiber && wefti_fiber_of(task)->owner && wefti_fiber_of(task)->owner->kind->left)
             owner = wefti_fiber_of(task)->owner;
         /* It runs as its task, and unlocks what that has locked.  A fiber's is our own, and has no stack that could wait. */
         w->current = fiber ? NULL : task;
@@ -26,7 +26,7 @@ void wefti_worker_finish(struct wefti_worker *w, struct weft_task *task, weft_re
     /* Release: who sees this end also sees the spawns before it (wefti_live). */
     store_release(&w->counters.completed, load_own(&w->counters.completed) + 1);
     if (owner)
-        owner->left(owner); /* only now: who awaits all children finds each of them COMPLETE */
+        owner->kind->left(owner); /* only now: who awaits all children finds each of them COMPLETE */
     if (word & WEFTI_JOINED) {
         wefti_wake(load_relaxed(&task->joiner)); /* ordered by to_complete */
         wefti_task_unref(task, 0);

@@ -17,6 +17,9 @@ struct wefti_account;
  * else of the owner's comes between them, and `ended` may leave the owner locked for `left`. */
 struct wefti_fiber;
 struct wefti_owner {
+    const struct wefti_owner_kind *kind;
+};
+struct wefti_owner_kind {
     /* The fiber has ended with task.status; before anybody who joins it learns of it.  Without `left` the owner may be gone afterwards. */
     void (*ended)(struct wefti_fiber *fiber);
     /* It is COMPLETE, and may be gone.  So may the owner be afterwards.  May be NULL. */
