@@ -286,8 +286,16 @@ static bool begin(struct wefti_poller *poller, const struct wefti_poll_op *op, v
     sqe->addr = (uint64_t)(uintptr_t)op->bytes;
     sqe->user_data = (uint64_t)(uintptr_t)tag | IS_OP;
     sqe->len = (uint32_t)(op->size < SIZE_MAX_OP ? op->size : SIZE_MAX_OP);
-    sqe->opcode = op->what == WEFTI_OP_RECV ? IORING_OP_RECV : IORING_OP_SEND;
-    sqe->msg_flags = op->what == WEFTI_OP_RECV ? 0 : MSG_NOSIGNAL;
+    switch (op->what) {
+    case WEFTI_OP_RECV: sqe->opcode = IORING_OP_RECV; break;
+    case WEFTI_OP_SEND:
+        sqe->opcode = IORING_OP_SEND;
+        sqe->msg_flags = MSG_NOSIGNAL;
+        break;
+    default: /* every kernel whose ring we take has them */
+        sqe->opcode = op->what == WEFTI_OP_READV ? IORING_OP_READV : IORING_OP_WRITEV;
+        sqe->off = (uint64_t)op->at;
+    }
     return true;
 }
 

@@ -236,6 +236,10 @@ int wefti_poller_arm(struct wefti_poller *poller, int fd, void *tag, uint32_t wh
     return -EBADF;
 }
 void wefti_poller_remove(struct wefti_poller *poller, int fd) { (void)poller, (void)fd; }
+ssize_t wefti_readv_now(int fd, const struct iovec *parts, int count, int64_t at) {
+    (void)fd, (void)parts, (void)count, (void)at;
+    return -EOPNOTSUPP;
+}
 bool wefti_poller_has_ops(const struct wefti_poller *poller) {
     (void)poller;
     return false;
