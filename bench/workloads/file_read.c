@@ -120,7 +120,7 @@ const struct bench_workload bench_file_read = {
     .name = "file_read",
     .about = "4 KiB of a file in memory, by weft_file_read and as a job; past the memory, 32 fibers, on epoll and on "
              "io_uring: us of CPU a read",
-    .kinds = BENCH_FIBER,
+    .kinds = BENCH_POLL | BENCH_FIBER, /* fibers in any case */
     .figures = {{"file_read", "us", NULL},
                 {"file_read_job", "us", NULL},
                 {"file_direct", "us", NULL},

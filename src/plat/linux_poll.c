@@ -40,6 +40,11 @@ int wefti_poller_open(struct wefti_poller *poller, bool uring) {
     return poller->kind->open(poller);
 }
 
+void wefti_poller_quit(struct wefti_poller *poller) {
+    if (poller->kind->quit)
+        poller->kind->quit(poller);
+}
+
 void wefti_poller_close(struct wefti_poller *poller) { poller->kind->close(poller); }
 const char *wefti_poller_name(const struct wefti_poller *poller) { return poller->kind->name; }
 

@@ -131,6 +131,8 @@ struct wefti_poll_event {
 /* A poller of the calling thread, which alone adds, arms, begins, cancels and waits; with io_uring if asked and if the system lets us, else
  * with epoll.  Returns 0; -EMFILE, -ENFILE, -ENOMEM. */
 int wefti_poller_open(struct wefti_poller *poller, bool uring);
+/* The owner's last call: it lets go of every file.  Others may remove and poke until it is closed. */
+void wefti_poller_quit(struct wefti_poller *poller);
 void wefti_poller_close(struct wefti_poller *poller);
 const char *wefti_poller_name(const struct wefti_poller *poller);
 /* Would io_uring do?  0, or why not: -ENOSYS, -EPERM, -ENOMEM, ... */

@@ -138,6 +138,8 @@ static void thread_main(void *arg) {
     struct wefti_worker *w = arg;
     pass_gate(&w->rt->gate);
     wefti_worker_main(w);
+    if (w->watch)
+        wefti_poller_quit(&w->watch->poller);
 }
 
 static void control_main(void *arg) {

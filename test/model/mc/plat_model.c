@@ -226,6 +226,7 @@ int wefti_poller_open(struct wefti_poller *poller, bool uring) {
     poller->poke = fails() ? -EMFILE : wefti_poke_open();
     return poller->poke < 0 ? poller->poke : 0;
 }
+void wefti_poller_quit(struct wefti_poller *poller) { (void)poller; }
 void wefti_poller_close(struct wefti_poller *poller) { (void)poller; }
 int wefti_poller_add(struct wefti_poller *poller, int fd, void *tag) {
     (void)poller, (void)fd, (void)tag;
