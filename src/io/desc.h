@@ -82,6 +82,9 @@ struct wefti_watch *wefti_op_ring(struct wefti_worker *w);
  * -ECANCELED: then it did nothing; -ENOBUFS: it was not begun. */
 ssize_t wefti_op_call(struct weft_io *io, int direction, struct wefti_watch *ring, const struct wefti_poll_op *op,
                       int64_t until);
+/* The same for what nobody closes under us, and without a lock: a file's.  False: it was not begun, and nothing has changed.  Else *result:
+ * what it returned; -ETIMEDOUT, -ECANCELED: it was asked to end, and did nothing. */
+bool wefti_op_run(const struct wefti_poll_op *op, int64_t until, const char *words, ssize_t *result);
 /* A poller's event that is DONE; its tag is one of these. */
 struct wefti_op {
     struct wefti_waiter done, closed;

@@ -48,7 +48,7 @@ ssize_t weft_read(weft_io *io, void *buffer, size_t size, weft_deadline until) {
     if (WEFTI_UNLIKELY(io->layer))
         return layered(io, WEFTI_IN, (weft_stream_call){.until = until}, buffer, size);
     struct buffer arg = {buffer, size};
-    struct wefti_poll_op op = {WEFTI_OP_RECV, io->fd, buffer, size};
+    struct wefti_poll_op op = {WEFTI_OP_RECV, io->fd, buffer, size, 0};
     return wefti_desc_op(io, WEFTI_IN, read_once, &arg, size, io->socket && size ? &op : NULL, false, until);
 }
 
@@ -76,7 +76,7 @@ ssize_t weft_write_some(weft_io *io, const void *bytes, size_t size, weft_deadli
     if (WEFTI_UNLIKELY(io->layer))
         return layered(io, WEFTI_OUT, (weft_stream_call){.until = until}, bytes, size);
     struct buffer arg = {(void *)(uintptr_t)bytes, size};
-    struct wefti_poll_op op = {WEFTI_OP_SEND, io->fd, arg.bytes, size};
+    struct wefti_poll_op op = {WEFTI_OP_SEND, io->fd, arg.bytes, size, 0};
     bool small = io->socket && size && size <= SMALL;
     return wefti_desc_op(io, WEFTI_OUT, write_once, &arg, size, small ? &op : NULL, true, until);
 }

@@ -138,6 +138,10 @@ static void thread_main(void *arg) {
     struct wefti_worker *w = arg;
     pass_gate(&w->rt->gate);
     wefti_worker_main(w);
+    if (w->watch) {
+        w->watch->forget(w); /* now, not when we are destroyed: tasks of another runtime may wait for what we watch */
+        wefti_poller_quit(&w->watch->poller);
+    }
 }
 
 static void control_main(void *arg) {

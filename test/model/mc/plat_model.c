@@ -228,6 +228,7 @@ int wefti_poller_open(struct wefti_poller *poller, bool uring) {
     poller->poke = fails() ? -EMFILE : wefti_poke_open();
     return poller->poke < 0 ? poller->poke : 0;
 }
+void wefti_poller_quit(struct wefti_poller *poller) { (void)poller; }
 void wefti_poller_close(struct wefti_poller *poller) { (void)poller; }
 int wefti_poller_add(struct wefti_poller *poller, int fd, void *tag) {
     (void)poller, (void)fd, (void)tag;
@@ -238,6 +239,10 @@ int wefti_poller_arm(struct wefti_poller *poller, int fd, void *tag, uint32_t wh
     return -EBADF;
 }
 void wefti_poller_remove(struct wefti_poller *poller, int fd) { (void)poller, (void)fd; }
+ssize_t wefti_readv_now(int fd, const struct iovec *parts, int count, int64_t at) {
+    (void)fd, (void)parts, (void)count, (void)at;
+    return -EOPNOTSUPP;
+}
 bool wefti_poller_has_ops(const struct wefti_poller *poller) {
     (void)poller;
     return false;
