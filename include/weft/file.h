@@ -107,6 +107,8 @@ WEFT_API void weft_file_free(void *bytes);
 
 /* Write a whole file so that after a crash at any moment there is the old one or the new one: beside it under another name, to the disk,
  * renamed, and the directory to the disk.  `mode` is what the new file has.
+ * A symbolic link at `path` is replaced by the file; what it points to stays as it is.  A directory there is not replaced (-EISDIR).  The other name is
+ * that of the file and 17 bytes more, so that where names have 255 bytes, those of more than 238 are refused: -ENAMETOOLONG.
  * Returns 0; a negative error, after which the old file is still there, unless it was the last step that failed. */
 WEFT_API WEFT_MUST_USE int weft_file_save(const char *path, const void *bytes, size_t size, unsigned mode,
                                           weft_deadline until);

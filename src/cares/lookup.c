@@ -74,8 +74,11 @@ static int numeric_family(const char *name) {
 }
 
 static int check(const char *name, const char *service, int family, const weft_addr *addrs, size_t room) {
-    if (!name || !*name || !addrs || !room || (weft_task_self() && !weft_in_fiber()))
+    weft_task *self = weft_task_self();
+    if (!name || !*name || !addrs || !room || (self && !weft_in_fiber()))
         return -EINVAL;
+    if (self && weft_task_is_cancelled(self))
+        return -ECANCELED;
     if (family != AF_UNSPEC && family != AF_INET && family != AF_INET6)
         return -EAFNOSUPPORT;
     return strlen(name) >= WEFTI_CARES_NAME || (service && strlen(service) >= WEFTI_CARES_SERVICE) ? -ENAMETOOLONG : 0;

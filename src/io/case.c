@@ -43,8 +43,13 @@ static int may_be_selected(const weft_case *c) {
                                                            : 0;
 }
 
+/* Or not held, and the result says why: of one that is closed, only that is known. */
 void wefti_case_hold(weft_case *c) {
-    c->extra = may_be_selected(c) == 0 && wefti_desc_enter(io_of(c)) == 0 ? HELD : NULL;
+    int error = wefti_desc_enter(io_of(c));
+    c->result = error ? error : may_be_selected(c);
+    c->extra = c->result ? NULL : HELD;
+    if (c->result && !error)
+        wefti_desc_leave(io_of(c));
 }
 
 /* It waits, in virtual time too. */
@@ -78,11 +83,8 @@ static int look(struct weft_io *io, int direction, uint32_t what) {
 
 bool wefti_case_try(weft_case *c) {
     struct weft_io *io = io_of(c);
-    if (!c->extra) { /* not held */
-        int error = may_be_selected(c);
-        c->result = error ? error : -EBADF;
+    if (!c->extra) /* not held */
         return true;
-    }
     wefti_lock_take(&io->lock);
     c->result = io->closed ? -EBADF : look(io, direction_of(c), (uint32_t)c->at);
     wefti_lock_give(&io->lock);

@@ -44,12 +44,24 @@ static ssize_t layered(weft_io *io, int direction, weft_stream_call call, const 
     return direction == WEFTI_IN ? wefti_layer_read(io, &call, &part, 1) : wefti_layer_write(io, &call, &part, 1);
 }
 
+/* Nothing is asked: nothing is waited for, and no datagram taken.  0; -EBADF. */
+static ssize_t read_nothing(weft_io *io) {
+    int error = wefti_desc_enter(io);
+    if (!error)
+        wefti_desc_leave(io);
+    return error;
+}
+
 ssize_t weft_read(weft_io *io, void *buffer, size_t size, weft_deadline until) {
+    if (WEFTI_UNLIKELY(size == 0)) {
+        int error = wefti_desc_begin();
+        return error ? error : read_nothing(io);
+    }
     if (WEFTI_UNLIKELY(io->layer))
         return layered(io, WEFTI_IN, (weft_stream_call){.until = until}, buffer, size);
     struct buffer arg = {buffer, size};
     struct wefti_poll_op op = {WEFTI_OP_RECV, io->fd, buffer, size, 0};
-    return wefti_desc_op(io, WEFTI_IN, read_once, &arg, size, io->socket && size ? &op : NULL, false, until);
+    return wefti_desc_op(io, WEFTI_IN, read_once, &arg, size, io->socket ? &op : NULL, false, until);
 }
 
 ssize_t weft_read_poll(weft_io *io, weft_task *self, weft_wait *wait, void *buffer, size_t size) {
@@ -107,6 +119,8 @@ ssize_t weft_try_read(weft_io *io, void *buffer, size_t size) {
     struct buffer arg = {buffer, size};
     if (WEFTI_UNLIKELY(io->layer))
         return -EOPNOTSUPP;
+    if (WEFTI_UNLIKELY(size == 0))
+        return read_nothing(io);
     return wefti_desc_try(io, WEFTI_IN, read_once, &arg, size);
 }
 
