@@ -199,6 +199,10 @@ static inline void wefti_process_count(struct wefti_processes *table, struct wef
     else
         add_relaxed(&table->alive, (uint64_t)(int64_t)change); /* a figure */
 }
+/* Under its lock: it has begun, all its fields are there, and it has not ended. */
+static inline bool wefti_process_is_there(struct wefti_process *process) {
+    return load_acquire(&process->alive); /* pairs with A1 */
+}
 /* A1 is done: is it to be told at once that all are to end?  If not, who closes finds it. */
 static inline bool wefti_process_is_late(struct wefti_processes *table) {
     if (WEFTI_LIKELY(table->rt->heavy_fence))
