@@ -200,8 +200,8 @@ int weft_demonitor(uint64_t monitor) {
     if (!process)
         return -ESRCH;
     wefti_lock_take(&process->lock);
-    struct wefti_message *record = load_acquire(&process->alive) ? wefti_record_find(process, me, monitor)
-                                                                 : NULL; /* pairs with A1: else it has no list */
+    struct wefti_message *record =
+        wefti_process_is_there(process) ? wefti_record_find(process, me, monitor) : NULL; /* else it has no list */
     if (record)
         wefti_record_take(process, record);
     wefti_lock_give(&process->lock);

@@ -6,18 +6,20 @@
 
 /* -- Lanes --------------------------------------------------------------------------------------------------- */
 
-static void wake(struct wefti_process *process, bool system) {
+/* table: of a message; NULL: the system says something. */
+static void wake(struct wefti_processes *table, struct wefti_process *process) {
     struct weft_task *task =
         load_relaxed(&process->task); /* after O2; should it have ended, any task that was there will do */
     if (!task)
         return;
-    if (system || load_relaxed(&process->wake_blocked)) /* as `task` */
+    if (!table || load_relaxed(&process->wake_blocked)) /* as `task` */
         wefti_wake_loosely(task);                       /* S2: wake */
     else
-        wefti_wake_unless(task, process->table->blocked); /* S2: wake; W34 */
+        wefti_wake_unless(task, table->blocked); /* S2: wake; W34 */
 }
 
-static bool push(struct wefti_process *process, wefti_lane *lane, uint32_t generation, struct wefti_message *message) {
+static inline bool push(struct wefti_processes *table, struct wefti_process *process, wefti_lane *lane,
+                        uint32_t generation, struct wefti_message *message) {
     uint64_t found = load_relaxed(lane); /* only compared */
     do {
         if (found >> WEFTI_LANE_SHIFT != (generation & WEFTI_LANE_TAG))
@@ -26,12 +28,12 @@ static bool push(struct wefti_process *process, wefti_lane *lane, uint32_t gener
         /* S1.  Release: the message, to P1.  Acquire: the task, from O2. */
     } while (!cas_acq_rel(lane, &found, wefti_lane_word(generation, message)));
     if (!(found & WEFTI_LANE_POINTER))
-        wake(process, lane == &process->system);
+        wake(table, process);
     return true;
 }
 
 bool wefti_mailbox_push_system(struct wefti_process *process, uint32_t generation, struct wefti_message *message) {
-    return push(process, &process->system, generation, message);
+    return push(NULL, process, &process->system, generation, message);
 }
 
 /* Behind `into`: newest first as they lie there, turned round. */
@@ -151,7 +153,7 @@ static int send_bounded(struct wefti_processes *table, weft_pid to, struct wefti
     }
     wefti_lock_give(&process->lock);
     if (first)
-        wake(process, false);
+        wake(table, process);
     wefti_messages_free(table, &dropped);
     return error;
 }
@@ -194,7 +196,10 @@ static void take_ordered(struct wefti_process *process) {
 /* -- The process --------------------------------------------------------------------------------------------- */
 
 void wefti_mailbox_take(struct wefti_process *process) {
-    take_lane(&process->system, &process->urgent);
+    if (WEFTI_UNLIKELY(load_relaxed(&process->system) & WEFTI_LANE_POINTER)) { /* a look, as in take_lane */
+        take_lane(&process->system, &process->urgent);
+        process->has_urgent = true;
+    }
     take_lane(&process->messages, &process->pending);
     if (WEFTI_UNLIKELY(process->bounded) &&
         load_relaxed(&process->ordered_count)) /* a look; who makes it so wakes us */
@@ -205,6 +210,7 @@ void wefti_mailbox_close(struct wefti_process *process, struct wefti_chain *unre
     append_lane(wefti_lane_first(xchg_acquire(&process->system, WEFTI_LANE_CLOSED)), unread); /* X1, pairs with S1 */
     append_lane(wefti_lane_first(xchg_acquire(&process->messages, WEFTI_LANE_CLOSED)), unread); /* X1, pairs with S1 */
     append_chain(unread, &process->urgent);
+    process->has_urgent = false;
     append_chain(unread, &process->pending);
     if (process->is_fiber && process->current) {
         wefti_chain_append(unread, &process->current->link);
@@ -258,7 +264,7 @@ int wefti_mailbox_tell(struct wefti_processes *table, weft_pid to, uint8_t type,
 
 int wefti_mailbox_send(struct wefti_processes *table, struct wefti_process *process, weft_pid to,
                        struct wefti_message *message, int64_t until) {
-    if (WEFTI_LIKELY(push(process, &process->messages, wefti_pid_generation(to), message)))
+    if (WEFTI_LIKELY(push(table, process, &process->messages, wefti_pid_generation(to), message)))
         return 0;
     return send_bounded(table, to, message, until);
 }

@@ -65,8 +65,8 @@ static void class_ended(void *state) {
     struct wefti_process_header *header = state;
     struct wefti_process *process = header->process;
     struct weft_task *task = load_own(&process->task);
-    if (process->class_->close)
-        process->class_->close(header + 1);
+    if (header->class_->close)
+        header->class_->close(header + 1);
     ended(process, load_own(&task->status));
 }
 
@@ -122,7 +122,6 @@ static int check(const weft_process_spec *spec) {
 
 /* A slot that nobody knows yet becomes this process; its lanes are closed. */
 static void settle_in(struct wefti_process *process, const weft_process_spec *spec) {
-    process->class_ = spec->class_;
     process->is_fiber = spec->fn != NULL;
     process->blocked = process->idle = false;
     store_relaxed(&process->handed, false); /* its own */
@@ -177,6 +176,7 @@ static int make_class(struct weft_runtime *rt, struct wefti_process *process, co
     task->layout = WEFTI_STATE_LARGE;
     struct wefti_process_header *header = wefti_task_state(task);
     header->process = process;
+    header->class_ = class_;
     memset(header + 1, 0, class_->state_size);
     if (class_->init)
         error = class_->init(header + 1, wefti_process_pid(process), spec->method, spec->input, spec->input_size);
@@ -213,8 +213,9 @@ static void disappear(struct weft_task *task) {
     int reason = 0;
     struct wefti_process *process = wefti_process_of(task);
     wefti_links_forget(process->table, leave(process, &reason));
-    if (process->class_ && process->class_->close)
-        process->class_->close((struct wefti_process_header *)wefti_task_state(task) + 1);
+    struct wefti_process_header *header = process->is_fiber ? NULL : wefti_task_state(task);
+    if (header && header->class_->close)
+        header->class_->close(header + 1);
 }
 
 /* Nobody was to know its pid, but init did. */

@@ -97,34 +97,34 @@ static inline uint64_t wefti_lane_word(uint32_t generation, const void *message)
 
 /* -- The process ------------------------------------------------------------------------------------------- */
 
-/* Four lines: what senders touch; what a class with an unbounded mailbox uses besides; what fibers use; what a bounded mailbox needs. */
+/* Four lines: all that a message costs, of a class with an unbounded mailbox; its beginning and end; what fibers use; what a bounded mailbox
+ * needs. */
 struct wefti_process {
     _Alignas(64) wefti_lane messages;
     wefti_lane system;
     _Atomic(struct weft_task *) task;
     _Atomic uint32_t generation; /* of the process that is there, or will be next; 0: used up */
     uint32_t index;
-    struct wefti_processes *table;
-    struct wefti_lock lock;
-    int reason; /* of an exit that was asked for; under the lock */
+    struct wefti_chain pending; /* the process's own: messages that are taken out of the lane and not yet used ... */
     _Atomic bool wake_blocked;
     _Atomic bool
         receiving; /* when it is idle, it waits for messages: a class, or a fiber in weft_receive.  A hint to send.c */
-    _Atomic bool alive; /* set by who starts it, last of all (A1); else under the lock */
-    bool trap_exit, told,
-        named; /* under the lock.  told: that the runtime stops; named: has names, or is in groups (name.c) */
-    bool bounded; /* fixed while it lives, as policy and is_fiber */
-    uint8_t policy;
+    bool bounded; /* fixed while it lives, as is_fiber */
     bool is_fiber;
-    /* The process's own, from here on to `links`. */
     bool blocked,
         idle; /* a class: waits for commands; has nothing to do without messages.  A fiber is blocked in its filter */
     _Atomic bool handed; /* a message has come straight into `pending`, and it has not run since; atomic for dumps */
-    uint32_t in_flight; /* commands */
+    bool has_urgent; /* a class: `urgent` is not empty */
 
-    _Alignas(64) struct wefti_chain urgent; /* taken out of the lanes, not yet used: the system's ... */
-    struct wefti_chain pending; /* ... and messages */
-    const weft_process_class *class_;
+    _Alignas(64) struct wefti_processes *table;
+    struct wefti_lock lock;
+    int reason; /* of an exit that was asked for; under the lock */
+    _Atomic bool alive; /* set by who starts it, last of all (A1); else under the lock */
+    bool trap_exit, told,
+        named; /* under the lock.  told: that the runtime stops; named: has names, or is in groups (name.c) */
+    uint8_t policy; /* fixed while it lives */
+    uint32_t in_flight; /* the process's own: commands */
+    struct wefti_chain urgent; /* ... and what the system says */
     union {
         struct wefti_message *links; /* and monitors; under the lock */
         struct wefti_link free; /* of a slot that nobody has */
@@ -185,6 +185,10 @@ struct wefti_processes {
 /* -- table.c ----------------------------------------------------------------------------------------------- */
 /* The runtime's table, made if need be; rt NULL: the caller's.  NULL: no runtime, or no memory. */
 struct wefti_processes *wefti_processes_of(struct weft_runtime *rt, bool make);
+/* The same, of the runtime that a process is in. */
+static inline struct wefti_processes *wefti_processes_here(struct weft_runtime *rt) {
+    return (struct wefti_processes *)(void *)wefti_annex(rt, WEFTI_ANNEX_PROCESSES); /* its first field */
+}
 /* A free slot.  w: the caller's worker, or NULL, as in all of these.  0; -EDQUOT (there are as many as there may be); -ENOMEM. */
 int wefti_process_take(struct wefti_processes *table, struct wefti_worker *w, struct wefti_process **out);
 void wefti_process_give(struct wefti_process *process, struct wefti_worker *w);
@@ -194,6 +198,10 @@ static inline void wefti_process_count(struct wefti_processes *table, struct wef
         wefti_count(&w->counters.processes, (uint64_t)(int64_t)change);
     else
         add_relaxed(&table->alive, (uint64_t)(int64_t)change); /* a figure */
+}
+/* Under its lock: it has begun, all its fields are there, and it has not ended. */
+static inline bool wefti_process_is_there(struct wefti_process *process) {
+    return load_acquire(&process->alive); /* pairs with A1 */
 }
 /* A1 is done: is it to be told at once that all are to end?  If not, who closes finds it. */
 static inline bool wefti_process_is_late(struct wefti_processes *table) {
@@ -299,7 +307,7 @@ struct wefti_process *wefti_process_self(void);
 /* In front of a class's own state. */
 struct wefti_process_header {
     struct wefti_process *process;
-    uint64_t align;
+    const weft_process_class *class_;
 };
 _Static_assert(WEFT_PROCESS_STATE_MAX + sizeof(struct wefti_process_header) == WEFT_STATE_MAX, "as promised");
 
@@ -376,7 +384,7 @@ static inline __attribute__((always_inline)) struct wefti_message *wefti_message
     struct wefti_process *self = w && w->current ? wefti_process_of(w->current) : NULL;
     message->type = type;
     message->tag = tag;
-    message->from = self && self->table == table ? wefti_process_pid(self) : WEFT_PID_NONE;
+    message->from = self && w->rt == table->rt ? wefti_process_pid(self) : WEFT_PID_NONE;
     message->size = (uint32_t)size;
     message->error = 0;
     message->is_reply = false;

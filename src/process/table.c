@@ -56,7 +56,7 @@ bool wefti_process_visit(struct wefti_processes *table, uint32_t index, weft_pid
         return false;
     struct wefti_process *process = wefti_process_at(table, index);
     wefti_lock_take(&process->lock);
-    *pid = load_acquire(&process->alive) /* pairs with A1 */ ? wefti_process_pid(process) : WEFT_PID_NONE;
+    *pid = wefti_process_is_there(process) ? wefti_process_pid(process) : WEFT_PID_NONE;
     wefti_lock_give(&process->lock);
     return true;
 }
@@ -182,8 +182,7 @@ struct wefti_process *wefti_process_lock(struct wefti_processes *table, weft_pid
     if (!process)
         return NULL;
     wefti_lock_take(&process->lock);
-    if (load_acquire(&process->alive) && /* pairs with A1 */
-        load_own(&process->generation) == wefti_pid_generation(pid))
+    if (wefti_process_is_there(process) && load_own(&process->generation) == wefti_pid_generation(pid))
         return process;
     wefti_lock_give(&process->lock);
     return NULL;

@@ -12,9 +12,9 @@ static _Atomic int told;
 
 static void start(void) { rt = model_open(WEFT_SCHED_FIFO, 1); }
 
-static void finish(void) {
+static void finish_with(int status) {
     weft_result result;
-    mc_assert(weft_join(task, &result, WEFT_NEVER) == 0 && result.status == 0);
+    mc_assert(weft_join(task, &result, WEFT_NEVER) == 0 && result.status == status);
     weft_task_drop(task);
     mc_atomic_begin();
     mc_assert(weft_runtime_stop(rt, WEFT_NEVER) == 0);
@@ -22,6 +22,8 @@ static void finish(void) {
     mc_assert(weft_runtime_destroy(rt) == 0);
     mc_atomic_end();
 }
+
+static void finish(void) { finish_with(0); }
 
 /* -- Its pid is known from init. */
 
@@ -60,6 +62,32 @@ MC_TEST(process_cancel_against_start, .proves = "W2 W30 W35", .bound = 2, .stale
     if (!load_relaxed(&told))
         mc_assert(weft_process_cancel(rt, pid) == 0);
     finish();
+}
+
+/* Who has its lock finds it not begun, or all of it (A1): its task, and no reason yet. */
+static void exit_early(void *arg) {
+    (void)arg;
+    for (int tries = 0; tries < 3 && !load_relaxed(&told); tries++) {
+        weft_pid to = load_relaxed(&early);
+        if (to && weft_process_exit(rt, to, -5) == 0)
+            store_relaxed(&told, 1);
+        else
+            wefti_relax();
+    }
+}
+
+MC_TEST(process_exit_against_start, .proves = "W2 W6 W10", .bound = 2, .stale_counts = true, .seconds = 6,
+        .outcomes = "early late") {
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    spec.class_ = &cancellable;
+    start();
+    int other = mc_spawn(exit_early, NULL);
+    mc_assert(weft_process_spawn(rt, &spec, &pid, &task) == 0);
+    mc_join(other);
+    mc_outcome("%s", load_relaxed(&told) ? "early" : "late");
+    if (!load_relaxed(&told))
+        mc_assert(weft_process_exit(rt, pid, -5) == 0);
+    finish_with(-ECANCELED);
 }
 
 /* -- It ends with that unread. */
