@@ -1,5 +1,6 @@
 /* linux_stack.c - plat.h for Linux: memory for stacks, and what happens when one overflows. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
 #include <pthread.h>
@@ -114,8 +115,20 @@ typedef bool (*overflow_fn)(uintptr_t address, char *text, size_t room);
 static _Atomic(overflow_fn) overflow_who;
 static struct sigaction before[2]; /* SIGSEGV, SIGBUS */
 
+/* dladdr takes the loader's lock, as backtrace_symbols_fd does: a fault within dlopen would hang, where nothing better can be had. */
+void wefti_symbol(uintptr_t address, char *text, size_t room) {
+    Dl_info info;
+    if (!dladdr((void *)address, &info) || !info.dli_fname || !*info.dli_fname)
+        snprintf(text, room, "%p", (void *)address);
+    else if (info.dli_sname && (uintptr_t)info.dli_saddr == address)
+        snprintf(text, room, "%s, %s+%#zx", info.dli_sname, info.dli_fname,
+                 (size_t)(address - (uintptr_t)info.dli_fbase));
+    else
+        snprintf(text, room, "%s+%#zx", info.dli_fname, (size_t)(address - (uintptr_t)info.dli_fbase));
+}
+
 static void on_fault(int number, siginfo_t *info, void *context) {
-    char text[512];
+    char text[1024];
     if (load_relaxed(&overflow_who)((uintptr_t)info->si_addr, text, sizeof text)) {
         wefti_write(2, text, strlen(text));
         void *frame[FRAMES];

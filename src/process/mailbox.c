@@ -82,7 +82,7 @@ static bool fits(const struct wefti_process *process, uint32_t count, uint64_t b
 }
 
 static bool has_room(const struct wefti_process *process, const struct wefti_message *message) {
-    return fits(process, process->queued + 1, process->queued_bytes + message->size);
+    return fits(process, process->queued + 1, process->queued_bytes + wefti_message_weight(message));
 }
 
 /* True: it is the first, and the process is to be woken. */
@@ -90,7 +90,7 @@ static bool append(struct wefti_process *process, struct wefti_message *message)
     bool first = process->ordered.count == 0;
     wefti_chain_append(&process->ordered, &message->link);
     process->queued++;
-    process->queued_bytes += message->size;
+    process->queued_bytes += wefti_message_weight(message);
     store_relaxed(&process->ordered_count, process->ordered.count); /* a look; the wake orders it */
     return first;
 }
@@ -100,7 +100,7 @@ static void trim(struct wefti_process *process, struct wefti_chain *chain, uint6
                  struct wefti_chain *dropped) {
     while (!fits(process, chain->count, *bytes)) {
         struct wefti_link *oldest = wefti_chain_take(chain);
-        *bytes -= wefti_message_of(oldest)->size;
+        *bytes -= wefti_message_weight(wefti_message_of(oldest));
         wefti_chain_append(dropped, oldest);
     }
 }
@@ -179,7 +179,7 @@ static void take_ordered(struct wefti_process *process) {
     struct wefti_chain dropped = {NULL, NULL, 0};
     wefti_lock_take(&process->lock);
     for (struct wefti_link *item = process->ordered.count ? process->ordered.first : NULL; item; item = item->next)
-        process->pending_bytes += wefti_message_of(item)->size;
+        process->pending_bytes += wefti_message_weight(wefti_message_of(item));
     append_chain(&process->pending, &process->ordered);
     store_relaxed(&process->ordered_count, 0); /* a look */
     if (process->policy == WEFT_MAILBOX_DROP_OLDEST) { /* what was unread before counts as well */

@@ -28,8 +28,7 @@ bool weft_process_is_alive(weft_runtime *rt, weft_pid pid) {
 static struct wefti_message *leave(struct wefti_process *process, int *reason) {
     struct wefti_chain unread = {NULL, NULL, 0};
     wefti_lock_take(&process->lock);
-    weft_pid pid = wefti_process_pid(process);
-    struct wefti_message *links = process->links;
+    struct wefti_message *links = wefti_records_take_all(process);
     store_relaxed(&process->alive, false); /* the lock orders it */
     *reason = process->reason ? process->reason : *reason;
     store_relaxed(&process->task, NULL); /* a late sender wakes nobody, or whoever is there next */
@@ -41,7 +40,7 @@ static struct wefti_message *leave(struct wefti_process *process, int *reason) {
     if (unread.count)
         wefti_messages_free(process->table, &unread);
     if (WEFTI_UNLIKELY(process->named)) /* nobody gives it one any more */
-        wefti_names_end(process, pid);
+        wefti_names_end(process);
     return links;
 }
 
@@ -56,7 +55,10 @@ static void ended(struct wefti_process *process, int status) {
     wefti_process_give(process, w);
 }
 
-void wefti_process_fiber_ended(struct wefti_fiber *fiber) { ended(wefti_process_of(&fiber->task), fiber->task.status); }
+static void fiber_ended(struct wefti_fiber *fiber) {
+    ended(wefti_process_of(&fiber->task), load_own(&fiber->task.status));
+}
+const struct wefti_owner_kind wefti_process_owner = {fiber_ended, NULL};
 
 /* The drop function of a class's task. */
 static void class_ended(void *state) {
@@ -65,7 +67,7 @@ static void class_ended(void *state) {
     struct weft_task *task = load_own(&process->task);
     if (process->class_->close)
         process->class_->close(header + 1);
-    ended(process, task->status);
+    ended(process, load_own(&task->status));
 }
 
 const char *wefti_process_describe(struct weft_task *task, bool *claimed) {
@@ -134,7 +136,7 @@ static void settle_in(struct wefti_process *process, const weft_process_spec *sp
     store_relaxed(&process->wake_blocked, spec->wake_blocked_on_message); /* O2 publishes it, and the next */
     store_relaxed(&process->receiving, !process->is_fiber);
     if (process->is_fiber) {
-        process->owner.ended = wefti_process_fiber_ended;
+        process->owner.kind = &wefti_process_owner;
         process->asking = 0;
     }
     if (WEFTI_UNLIKELY(process->bounded)) {

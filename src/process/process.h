@@ -72,6 +72,11 @@ static inline struct wefti_message *wefti_message_of(struct wefti_link *link) {
     return (struct wefti_message *)(void *)link; /* its first field */
 }
 
+/* What it counts in a mailbox that is bounded by bytes: empty ones are not for nothing. */
+static inline uint32_t wefti_message_weight(const struct wefti_message *message) {
+    return message->size ? message->size : 1;
+}
+
 /* -- Lanes ------------------------------------------------------------------------------------------------- */
 
 typedef _Atomic uint64_t wefti_lane;
@@ -112,7 +117,8 @@ struct wefti_process {
     uint8_t policy;
     bool is_fiber;
     /* The process's own, from here on to `links`. */
-    bool blocked, idle; /* a class: waits for commands; has nothing to do without messages */
+    bool blocked,
+        idle; /* a class: waits for commands; has nothing to do without messages.  A fiber is blocked in its filter */
     _Atomic bool handed; /* a message has come straight into `pending`, and it has not run since; atomic for dumps */
     uint32_t in_flight; /* commands */
 
@@ -130,6 +136,9 @@ struct wefti_process {
     struct wefti_owner owner; /* of its fiber */
     uint64_t pending_bytes; /* when bounded; and so the next */
     _Atomic uint32_t ordered_count; /* of `ordered`: a look */
+    uint32_t records; /* in `links`, as the next under the lock: records.c */
+    struct wefti_index *lookup; /* NULL: there are few */
+    struct wefti_member *names; /* under names_lock: name.c */
 
     /* Of a bounded mailbox, under the lock. */
     _Alignas(64) struct wefti_chain ordered; /* instead of `messages` */
@@ -151,6 +160,8 @@ _Static_assert(sizeof(struct wefti_process) == 256, "a power of two, as its chun
 #define WEFTI_PID_KIND_SHIFT 56
 
 struct wefti_names;
+struct wefti_member;
+struct wefti_index;
 struct wefti_handlers;
 
 struct wefti_processes {
@@ -298,14 +309,14 @@ weft_poll wefti_process_poll(struct weft_task *task, void *state);
 
 /* process.c: for dumps. */
 const char *wefti_process_describe(struct weft_task *task, bool *claimed);
-/* process.c: the owner's function of those that are fibers. */
-void wefti_process_fiber_ended(struct wefti_fiber *fiber);
+/* process.c: the owner of those that are fibers. */
+extern const struct wefti_owner_kind wefti_process_owner;
 /* The process that a task is, or NULL. */
 static inline struct wefti_process *wefti_process_of(struct weft_task *task) {
     if (task->poll == wefti_process_poll)
         return ((struct wefti_process_header *)wefti_task_state(task))->process;
     struct wefti_owner *owner = wefti_task_is_fiber(task) ? wefti_fiber_of(task)->owner : NULL;
-    return owner && owner->ended == wefti_process_fiber_ended
+    return owner && owner->kind == &wefti_process_owner
                ? (struct wefti_process *)(void *)((char *)owner - offsetof(struct wefti_process, owner))
                : NULL;
 }
@@ -315,9 +326,6 @@ static inline struct wefti_process *wefti_process_of(struct weft_task *task) {
 void wefti_links_end(struct wefti_processes *table, struct wefti_message *links, int reason);
 /* The same for one that never began: it is only forgotten. */
 void wefti_links_forget(struct wefti_processes *table, struct wefti_message *links);
-/* Into and out of its list, under its lock. */
-void wefti_record_put(struct wefti_process *process, struct wefti_message *record);
-void wefti_record_take(struct wefti_process *process, struct wefti_message *record);
 /* A number for a monitor of the process with that pid. */
 uint64_t wefti_monitor_number(struct wefti_process *self, weft_pid pid);
 /* The how manieth of its process it is. */
@@ -331,8 +339,16 @@ int wefti_monitor_add(struct wefti_processes *table, weft_pid pid, weft_pid to, 
 bool wefti_monitor_remove(struct wefti_processes *table, weft_pid pid, struct wefti_message *record);
 int wefti_link_both(struct wefti_processes *table, weft_pid self, weft_pid other);
 
+/* -- records.c: under the process's lock --------------------------------------------------------------------- */
+void wefti_record_put(struct wefti_process *process, struct wefti_message *record);
+void wefti_record_take(struct wefti_process *process, struct wefti_message *record);
+/* One that tells `to`, with that tag; WEFT_PID_NONE: a helper's.  NULL: none. */
+struct wefti_message *wefti_record_find(struct wefti_process *process, weft_pid to, uint64_t tag);
+/* At its end: the list is the caller's. */
+struct wefti_message *wefti_records_take_all(struct wefti_process *process);
+
 /* -- name.c ------------------------------------------------------------------------------------------------ */
-void wefti_names_end(struct wefti_process *process, weft_pid pid);
+void wefti_names_end(struct wefti_process *process);
 void wefti_names_fini(struct wefti_names *names);
 
 /* -- command.c --------------------------------------------------------------------------------------------- */

@@ -25,7 +25,7 @@ static __attribute__((noinline)) struct wefti_chain gather(struct wefti_process 
         if (!message->is_inline && message->outside.release == wefti_socket_unseen)
             message->outside.release = wefti_large_free; /* the connection is the process's now */
         messages += message->type == WEFT_MESSAGE;
-        bytes += message->type == WEFT_MESSAGE ? message->size : 0;
+        bytes += message->type == WEFT_MESSAGE ? wefti_message_weight(message) : 0;
         wefti_chain_append(&taken, item);
     }
     wefti_mailbox_used(process, messages, bytes);

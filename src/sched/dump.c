@@ -144,8 +144,18 @@ static void path_of(const struct places *places, const struct weft_task *task, c
 }
 
 /* How long it has waited: since the tick before it began to, so a little too long. */
-static void since(struct weft_runtime *rt, struct wefti_fiber *fiber, char *what, size_t room) {
-    int64_t ns = wefti_now(rt) - load_relaxed(&fiber->waits_since); /* a look */
+static void since(struct weft_runtime *rt, struct weft_task *task, char *what, size_t room) {
+    int64_t ns, now = wefti_now(rt);
+    if (wefti_task_is_fiber(task)) {
+        if (!load_relaxed(&wefti_fiber_of(task)->waits)) /* a look */
+            return;
+        ns = now - load_relaxed(&wefti_fiber_of(task)->waits_since); /* as above */
+    } else { /* modulo 2^32: 52 days */
+        uint32_t units = (uint32_t)(now >> WEFTI_SINCE_SHIFT) - (uint32_t)load_relaxed(&task->status); /* as above */
+        ns = (int64_t)units << WEFTI_SINCE_SHIFT;
+        if (wefti_word_life(load_relaxed(&task->word)) != WEFTI_IDLE) /* woken meanwhile: it means something else */
+            return;
+    }
     size_t used = strlen(what);
     snprintf(what + used, room - used, " for %lld.%03d s", (long long)(ns > 0 ? ns / 1000000000 : 0),
              (int)(ns > 0 ? ns / 1000000 % 1000 : 0));
@@ -177,8 +187,7 @@ static void dump_task(struct weft_task *task, void *arg) {
             snprintf(what, sizeof what, ", waits for a waker that nobody holds");
         else
             snprintf(what, sizeof what, ", waits for a waker");
-        if (wefti_task_is_fiber(task) && load_relaxed(&wefti_fiber_of(task)->waits)) /* as above */
-            since(rt, wefti_fiber_of(task), what, sizeof what);
+        since(rt, task, what, sizeof what);
     }
     path_of(&out->places, task, path, sizeof path);
     int size = snprintf(text, sizeof text, "  task %p \"%s\" %s%s%s%s%s%s\n", (void *)task,

@@ -195,7 +195,7 @@ enum wefti_phase {
 };
 
 /* What layers above have hung on the runtime, to end with it, in this order: the first field of each. */
-enum { WEFTI_ANNEX_POOL, WEFTI_ANNEX_PROCESSES, WEFTI_ANNEX_NET, WEFTI_ANNEXES };
+enum { WEFTI_ANNEX_POOL, WEFTI_ANNEX_PROCESSES, WEFTI_ANNEX_NET, WEFTI_ANNEX_RESOLVER, WEFTI_ANNEXES };
 
 struct wefti_annex {
     /* The runtime takes nothing from outside any more: what waits for that must learn of it.  May be called again.  May be NULL, as the
@@ -455,6 +455,12 @@ void wefti_timers_help_one(struct wefti_worker *w, int64_t now);
 int64_t wefti_real(const struct weft_runtime *rt, int64_t when);
 /* The runtime's clock: the system's, or the simulator's. */
 int64_t wefti_now(const struct weft_runtime *rt);
+/* The last tick in units of about a millisecond: for dumps, without a look at the clock. */
+#define WEFTI_SINCE_SHIFT 20
+static inline uint32_t wefti_since(const struct wefti_worker *w) {
+    int64_t when = WEFTI_UNLIKELY(w->rt->sim != NULL) ? wefti_now(w->rt) : w->measure_began;
+    return (uint32_t)(when >> WEFTI_SINCE_SHIFT);
+}
 
 /* -- Every poll, inline ------------------------------------------------------------------------------ */
 /* A task that has come out of a queue is RUNNING now, and the worker's current one.  False: it was cancelled before it began; it

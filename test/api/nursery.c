@@ -170,6 +170,42 @@ static int handles(void *arg) {
 
 API_TEST(nursery_handles, "J8", .workers = {1, 2}) { CHECK_EQ(in_fiber(handles, NULL), 0); }
 
+/* Who has awaited finds every child's handle done. */
+static int handles_are_done(void *arg) {
+    (void)arg;
+    for (int round = 0; round < (harness_is_slow() ? 100 : 1000); round++) {
+        weft_task *task[8];
+        weft_nursery n;
+        bool fail = round % 4 == 3;
+        REQUIRE_EQ(weft_nursery_init(&n, NULL, NULL), 0);
+        for (int i = 0; i < 8; i++)
+            REQUIRE_EQ(weft_nursery_go(&n, i == 7 && fail ? fail_with : add_one, STATUS(-EIO), &task[i]), 0);
+        CHECK_EQ(weft_nursery_await(&n), fail ? -EIO : 0);
+        for (int i = 0; i < 8; i++) {
+            CHECK(weft_task_is_done(task[i]));
+            CHECK_EQ(weft_join(task[i], NULL, WEFT_NOW), 0);
+            weft_task_drop(task[i]);
+        }
+    }
+    return 0;
+}
+
+API_TEST(nursery_handles_are_done, "J28 J29", .workers = {1, 2, 4}) { CHECK_EQ(in_fiber(handles_are_done, NULL), 0); }
+
+API_TEST(nursery_handles_are_done_to_a_thread, "J27 J28", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    for (int round = 0; round < (harness_is_slow() ? 100 : 1000); round++) {
+        weft_task *task = NULL;
+        weft_nursery n;
+        REQUIRE_EQ(weft_nursery_init(&n, rt, NULL), 0);
+        REQUIRE_EQ(weft_nursery_go(&n, add_one, NULL, &task), 0);
+        CHECK_EQ(weft_nursery_await(&n), 0);
+        CHECK(weft_task_is_done(task));
+        weft_task_drop(task);
+    }
+    fixture_end(rt);
+}
+
 /* -- States ---------------------------------------------------------------------------------------------------- */
 
 static int states(void *arg) {

@@ -1,9 +1,8 @@
 /* process_system.c - what the system says to a process, by the lane that is never full: against its start, and against its end. */
 #include "process/process.h"
 
-#include <weft/weft.h>
-
 #include "model.h"
+#include "model_rt.h"
 
 static weft_runtime *rt;
 static weft_task *task;
@@ -11,16 +10,7 @@ static weft_pid pid;
 static _Atomic uint64_t early;
 static _Atomic int told;
 
-static void start(void) {
-    weft_config config = WEFT_CONFIG_INIT;
-    config.sched = WEFT_SCHED_FIFO;
-    config.workers = 1;
-    config.seed = 1;
-    config.park_timeout_ns = -1;
-    mc_atomic_begin();
-    mc_assert(weft_runtime_create(&config, &rt) == 0);
-    mc_atomic_end();
-}
+static void start(void) { rt = model_open(WEFT_SCHED_FIFO, 1); }
 
 static void finish(void) {
     weft_result result;

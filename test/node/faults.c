@@ -14,6 +14,7 @@
 #define INTERPOSED __attribute__((visibility("default")))
 
 enum { ON_WRITE = 1, ON_SYNC = 2, ON_RESERVE = 4 };
+enum { ALWAYS = -1 };
 static atomic_int fail_kinds, fail_errno, fail_after, fail_seen;
 
 static void arm(int kinds, int error, int after) {
@@ -29,7 +30,8 @@ static bool fails(int fd, int kind) {
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t size = readlink(link, path, sizeof path - 1);
     path[size > 0 ? size : 0] = 0;
-    if (!strstr(path, "/shards/bad/") || atomic_fetch_add(&fail_seen, 1) != atomic_load(&fail_after))
+    int after = atomic_load(&fail_after);
+    if (!strstr(path, "/shards/bad/") || (atomic_fetch_add(&fail_seen, 1) != after && after != ALWAYS))
         return false;
     errno = atomic_load(&fail_errno);
     return true;
@@ -78,6 +80,31 @@ TEST(faults_no_space, "K28 K29 K30 K31") {
     CHECK_EQ(node_height(book, "bad"), 2);
     ledger_close(book);
     CHECK_EQ(ledger_verify(dir, on_finding, NULL, NULL), 0);
+}
+
+/* A disk that stays full fails every batch: the log gets a line a second, not one a batch. */
+TEST(faults_no_space_said_once, "K28") {
+    struct ledger *book = node_open(node_dir());
+    char words[70000] = "kv set big ", line[300];
+    memset(words + 11, 'v', 60000);
+    CHECK_EQ(node_run(book, "bad", "ann", "kv add n 1"), TX_OK);
+    FILE *log = tmpfile();
+    int before = dup(2);
+    REQUIRE(log && before >= 0 && dup2(fileno(log), 2) == 2);
+    int64_t began = harness_clock();
+    arm(ON_RESERVE, ENOSPC, ALWAYS);
+    for (int i = 0; i < 200; i++)
+        CHECK_EQ(node_run(book, "bad", "ann", words), TX_REFUSED);
+    arm(0, 0, 0);
+    int64_t seconds = (harness_clock() - began) / 1000000000, lines = 0;
+    REQUIRE_EQ(dup2(before, 2), 2);
+    CHECK_EQ(node_run(book, "bad", "ann", words), TX_OK);
+    for (rewind(log); fgets(line, sizeof line, log); lines++)
+        CHECK_CONTAINS(line, "No space left on device");
+    CHECK_GE(lines, 1);
+    CHECK_LE(lines, seconds + 2);
+    fclose(log);
+    ledger_close(book);
 }
 
 /* The map is full for good: refused, and what was there is read. */
