@@ -234,8 +234,8 @@ static int make_shard(const char *shards, const char *path, const struct keep_wr
         error = -errno;
     if (error)
         remove_env(fresh);
-    else
-        error = sync_dir(shards);
+    else if ((error = sync_dir(shards)))
+        remove_env(path); /* it would be found, and used, though a power cut might take it */
     free(fresh);
     return error;
 }

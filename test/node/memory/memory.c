@@ -327,7 +327,7 @@ int main(int argc, char **argv) {
            without, with);
     if (with > without + 8)
         fail("memory is lost");
-    if (points < 800 / every)
+    if (points < 400 / every)
         fail("hardly any allocation was found");
     printf("%d passed, %d failed\n", passed, failures);
     return failures > 0;
