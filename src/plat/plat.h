@@ -106,12 +106,12 @@ void wefti_pages_drop_many(const struct wefti_pages *pages, uint32_t count);
 /* Where the calling thread's errno is; not inlined, since a compiler may keep the address that `errno` itself gives it. */
 int *wefti_errno_at(void);
 
-/* Report stack overflows: from now on, when a thread that has a signal stack touches an address that it may not, `who` is asked whether that is
- * the guard of the stack it runs on, and says so in words; the process then ends with that text and a backtrace.  Other
- * faults go to whoever had the signal before.  Once a process. */
 /* A function in words: its name if the program exports it, and where it is, as addr2line wants it.  Also in a signal handler that is
  * about to end the process. */
 void wefti_symbol(uintptr_t address, char *text, size_t room);
+/* Report stack overflows: from now on, when a thread that has a signal stack touches an address that it may not, `who` is asked whether that is
+ * the guard of the stack it runs on, and says so in words; the process then ends with that text and a backtrace.  Other
+ * faults go to whoever had the signal before.  Once a process. */
 void wefti_overflow_report(bool (*who)(uintptr_t address, char *text, size_t room));
 /* A stack for the calling thread's signals, unless it has one.  *memory is made when it is NULL, and kept for the next time.  True: end
  * it before the thread goes on without us. */
