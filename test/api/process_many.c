@@ -239,8 +239,10 @@ static int ask_behind_many(void *arg) {
         REQUIRE_EQ(*(const unsigned *)m.data, i);
         if (i % 3 == 0)
             CHECK_EQ(expect(WEFT_MESSAGE).tag, i / 3 + 1);
-        if (i % 100 == 50)
-            CHECK_EQ(weft_ask(echo, &i, sizeof i, &m, WEFT_NOW), -ETIMEDOUT); /* its reply is thrown away */
+        if (i % 100 == 50) { /* mostly too late: its reply is thrown away then */
+            int error = weft_ask(echo, &i, sizeof i, &m, WEFT_NOW);
+            CHECK(error == -ETIMEDOUT || (error == 0 && *(const unsigned *)m.data == i));
+        }
     }
     for (unsigned i = MANY / 3; i < MANY; i++)
         CHECK_EQ(expect(WEFT_MESSAGE).tag, i + 1);
