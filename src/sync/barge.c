@@ -8,6 +8,11 @@ static bool on_their_way(const struct wefti_sync *s) { return s->flags & WEFTI_W
 
 /* -- Serving -------------------------------------------------------------------------------------------- */
 
+/* Under the lock: from here on the word stands still.  What it is; what all who gave to it had done is seen. */
+static uint64_t stop(struct wefti_sync *s) {
+    return or_acquire(&s->word, WEFTI_WAITERS) & ~WEFTI_WAITERS; /* pairs with U1, U4 */
+}
+
 /* U3 and U4.  Under the lock, with WEFTI_WAITERS in the word and nobody on his way; the rest of the word is to be `word`. */
 static void serve(struct wefti_sync *s, const struct wefti_barge *kind, uint64_t word, int64_t now,
                   struct wefti_wakes *wakes) {
@@ -37,7 +42,7 @@ static void serve_all(struct wefti_sync *s, const struct wefti_barge *kind, uint
     while (wakes.count == WEFTI_WAKES) {
         wefti_wakes_pause(&wakes, s);
         if (!on_their_way(s) && s->waiters.first)
-            serve(s, kind, load_acquire(&s->word) & ~WEFTI_WAITERS, now, &wakes); /* pairs with U1 */
+            serve(s, kind, stop(s), now, &wakes);
     }
     wefti_wakes_end(&wakes, s);
 }
@@ -45,8 +50,7 @@ static void serve_all(struct wefti_sync *s, const struct wefti_barge *kind, uint
 /* Under the lock, which it gives back: one has arrived or left who may have been the only one to know of those in the list. */
 static void look_after(struct wefti_sync *s, const struct wefti_barge *kind) {
     if (s->waiters.first && !on_their_way(s)) {
-        uint64_t word = or_acquire(&s->word, WEFTI_WAITERS); /* pairs with U1: from here the word stands still */
-        serve_all(s, kind, word & ~WEFTI_WAITERS, 0);
+        serve_all(s, kind, stop(s), 0);
         return;
     }
     if (load_relaxed(&s->word) & WEFTI_WAITERS) /* only we change that */
@@ -61,9 +65,8 @@ int wefti_barge_give(struct wefti_sync *s, const struct wefti_barge *kind, uint6
     wefti_lock_take(&s->lock);
     if (WEFTI_UNLIKELY(wefti_sync_is_dead(s))) {
         error = -EINVAL;
-    } else if (s->waiters.first && !on_their_way(s)) { /* so it has WEFTI_WAITERS, and stands still */
-        next =
-            kind->without(load_acquire(&s->word) & ~WEFTI_WAITERS, want); /* U2: what all of them gave; pairs with U1 */
+    } else if (s->waiters.first && !on_their_way(s)) {
+        next = kind->without(stop(s), want); /* U2 */
         if (WEFTI_LIKELY(next != WEFTI_NONE)) {
             serve_all(s, kind, next, now);
             return 0;
