@@ -59,14 +59,14 @@ static bool never(void *unused) {
 /* A3 under the simulator: wait until it is to begin, run it, and wait until its end is to be known. */
 static int wait_simulated(struct wefti_job *job, struct wefti_fiber *fiber, int64_t until) {
     struct weft_runtime *rt = wefti_task_rt(&fiber->task);
-    int64_t begins = wefti_pool_job_time(rt);
+    int64_t begins = wefti_job_time(rt);
     int why = wefti_waiter_wait(&job->waiter, begins < until ? begins : until, "a blocking job");
     if (why != -ETIMEDOUT || until < begins)
         return why; /* 0: whoever closes the pool has taken it out */
-    if (!wefti_pool_job_run(job, &fiber->task, until))
+    if (!wefti_job_run(job, &fiber->task, until))
         return wefti_waiter_wait(&job->waiter, until, "a blocking job");
     job->over = true;
-    int64_t ends = wefti_pool_job_time(rt);
+    int64_t ends = wefti_job_time(rt);
     bool late = job->abandon && until < ends;
     why = wefti_fiber_wait(fiber, never, NULL, late ? until : ends, "a blocking job that has begun");
     return job->abandon && (late || why != -ETIMEDOUT) ? why : 0; /* a cancel only makes it shorter */
@@ -87,8 +87,8 @@ static int give_up(struct weft_pool *pool, struct wefti_job *job, struct wefti_f
     }
     if (fiber) {
         struct weft_runtime *rt = wefti_task_rt(&fiber->task);
-        if (rt->sim && !wefti_waiter_is_served(&job->waiter) && !wefti_pool_job_run(job, &fiber->task, WEFT_NEVER))
-            wefti_pool_job_stay(job, rt);
+        if (rt->sim && !wefti_waiter_is_served(&job->waiter) && !wefti_job_run(job, &fiber->task, WEFT_NEVER))
+            wefti_job_stay(job, rt);
         wefti_fiber_wait_always(fiber, is_served, &job->waiter, "a blocking job that has begun");
     } else
         wefti_waiter_settle(&job->waiter);
@@ -201,10 +201,10 @@ static bool poll_simulated(struct wefti_job *job, struct weft_task *self, struct
     if (!load_acquire(&job->alarm.rang)) /* pairs with timers.c, R2 */
         return false;
     job->alarm.task = NULL;
-    if (job->over || !wefti_pool_job_run(job, self, WEFT_NEVER))
+    if (job->over || !wefti_job_run(job, self, WEFT_NEVER))
         return true;
     job->over = true;
-    wefti_alarm_set(w, &job->alarm, self, wefti_pool_job_time(w->rt));
+    wefti_alarm_set(w, &job->alarm, self, wefti_job_time(w->rt));
     return false;
 }
 
@@ -244,7 +244,7 @@ int weft_blocking_poll(const weft_blocking_spec *spec, weft_task *self, weft_wai
     poll->end = end_poll;
     error = submit(pool, job, w->rt);
     if (!error && job->held)
-        wefti_alarm_set(w, &job->alarm, self, wefti_pool_job_time(w->rt));
+        wefti_alarm_set(w, &job->alarm, self, wefti_job_time(w->rt));
     if (!error)
         return -EAGAIN;
     poll->end = NULL;

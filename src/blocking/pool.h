@@ -88,12 +88,12 @@ void wefti_pool_release(struct weft_pool *pool, struct wefti_job *job);
 
 /* -- simulated.c ------------------------------------------------------------------------------------------------- */
 /* A time from now on, drawn from the seed. */
-int64_t wefti_pool_job_time(struct weft_runtime *rt);
+int64_t wefti_job_time(struct weft_runtime *rt);
 /* On the simulator's worker: let a job that is held begin, and stand still until it has ended.  False: it has not, and will wake its
  * task. */
-bool wefti_pool_job_run(struct wefti_job *job, struct weft_task *task, int64_t until);
+bool wefti_job_run(struct wefti_job *job, struct weft_task *task, int64_t until);
 /* Its caller will not leave before its end: virtual time is to stand still. */
-void wefti_pool_job_stay(struct wefti_job *job, struct weft_runtime *rt);
+void wefti_job_stay(struct wefti_job *job, struct weft_runtime *rt);
 
 /* The caller does not touch the pool any more. */
 static inline void wefti_pool_call_end(struct weft_pool *pool) {

@@ -3,8 +3,8 @@
  * What.   A job is kept in the queue (held) for a virtual time that is drawn.  Then it begins, on a thread of its pool as ever, and the
  *         simulator's worker stands still until it has ended; its caller goes on after another time that is drawn.  So jobs run one at
  *         a time, between two steps of the tasks, and in an order that comes from the seed alone.
- * Stuck.  A job may wait for what one of those tasks will do, or its pool may have no thread for it.  If it was found asleep at ten looks
- *         in all, the simulator goes on beside it.  What happens then is no longer drawn.  Virtual time stands still for it
+ * Stuck.  A job may wait for what one of those tasks will do, or its pool may have no thread for it.  If it was found asleep at every look
+ *         for a while, the simulator goes on beside it.  What happens then is no longer drawn.  Virtual time stands still for it
  *         (wefti_sim_outside), unless its caller may leave it: then a deadline strikes.
  * Who.    All but `held`, `waker` and `sim`, which are under the pool's lock, is the caller's, on the simulator's worker.
  * Waker.  While the worker stands still, its thread is who waits (a park, as for any plain thread).  A wake of the task would come whenever
@@ -23,9 +23,9 @@
 #endif
 #define DRAWN_MAX 1000000u /* ns */
 
-int64_t wefti_pool_job_time(struct weft_runtime *rt) { return wefti_now(rt) + 1 + wefti_sim_draw(rt, DRAWN_MAX); }
+int64_t wefti_job_time(struct weft_runtime *rt) { return wefti_now(rt) + 1 + wefti_sim_draw(rt, DRAWN_MAX); }
 
-void wefti_pool_job_stay(struct wefti_job *job, struct weft_runtime *rt) {
+void wefti_job_stay(struct wefti_job *job, struct weft_runtime *rt) {
     wefti_lock_take(&job->pool->lock);
     if (job->state != WEFTI_JOB_ENDED && !job->sim) {
         job->sim = rt;
@@ -61,7 +61,7 @@ static bool go_on(struct wefti_job *job, struct weft_task *task, int64_t until) 
     return ended;
 }
 
-bool wefti_pool_job_run(struct wefti_job *job, struct weft_task *task, int64_t until) {
+bool wefti_job_run(struct wefti_job *job, struct weft_task *task, int64_t until) {
     struct wefti_park *park = &job->waiter.park;
     wefti_lock_take(&job->pool->lock);
     bool mine = job->state == WEFTI_JOB_QUEUED && job->held; /* else who closes the pool has taken it out */
@@ -71,7 +71,7 @@ bool wefti_pool_job_run(struct wefti_job *job, struct weft_task *task, int64_t u
     }
     wefti_lock_give(&job->pool->lock);
     if (!mine) {
-        wefti_pool_job_stay(job, wefti_task_rt(task));
+        wefti_job_stay(job, wefti_task_rt(task));
         return false;
     }
     wefti_pool_release(job->pool, job);
@@ -79,7 +79,7 @@ bool wefti_pool_job_run(struct wefti_job *job, struct weft_task *task, int64_t u
     for (int looks = 0; asleep < WEFTI_JOB_LOOKS && looks < TOO_LONG; looks++) {
         if (wefti_park_sleep(park, wefti_clock() + LOOK_TIME))
             return true;
-        asleep += is_stuck(job); /* in all: one that naps again and again is sometimes found awake */
+        asleep = is_stuck(job) ? asleep + 1 : 0;
     }
     return go_on(job, task, until);
 }
