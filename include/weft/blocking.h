@@ -18,10 +18,8 @@
  * The end.  weft_runtime_stop lets jobs finish as it does tasks; when its time is over, those that have not begun are dropped, but for
  * mandatory ones.  Jobs that run are waited for; if none of them ends for 2 s they are named on stderr, and the stop is refused.
  *
- * In a `sim` runtime a job that a task waits for begins when the seed says, and its caller goes on when the seed says; while it runs,
- * nothing else does, so that a run can be repeated from its seed.  It runs on a thread of the pool all the same, and weft_now is the
- * system's clock there.  A job that sleeps for 200 ms of real time (because it waits for what one of the tasks will do, say) is no longer
- * waited for: the others go on, virtual time stands still until it ends, and when that is no longer comes from the seed.
+ * In a `sim` runtime jobs run on real threads too.  Virtual time stands still while a task waits for one, and the order in which jobs end
+ * is not drawn from the seed.
  */
 #ifndef WEFT_BLOCKING_H
 #define WEFT_BLOCKING_H

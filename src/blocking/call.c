@@ -31,11 +31,9 @@ static void forget(struct wefti_job *job) {
 }
 
 static int submit(struct weft_pool *pool, struct wefti_job *job, struct weft_runtime *rt) {
-    if (rt && rt->sim && job->detached) {
+    if (rt && rt->sim) {
         job->sim = rt;
         wefti_sim_outside(rt, +1); /* before it can end */
-    } else if (rt && rt->sim) {
-        job->held = true;
     }
     int error = wefti_pool_submit(pool, job);
     if (error)
@@ -51,26 +49,6 @@ static void drop(struct wefti_job *job) {
 /* -- Fibers and threads ------------------------------------------------------------------------------------------- */
 
 static bool is_served(void *waiter) { return wefti_waiter_is_served(waiter); }
-static bool never(void *unused) {
-    (void)unused;
-    return false;
-}
-
-/* A3 under the simulator: wait until it is to begin, run it, and wait until its end is to be known. */
-static int wait_simulated(struct wefti_job *job, struct wefti_fiber *fiber, int64_t until) {
-    struct weft_runtime *rt = wefti_task_rt(&fiber->task);
-    int64_t begins = wefti_job_time(rt);
-    int why = wefti_waiter_wait(&job->waiter, begins < until ? begins : until, "a blocking job");
-    if (why != -ETIMEDOUT || until < begins)
-        return why; /* 0: whoever closes the pool has taken it out */
-    if (!wefti_job_run(job, &fiber->task, until))
-        return wefti_waiter_wait(&job->waiter, until, "a blocking job");
-    job->over = true;
-    int64_t ends = wefti_job_time(rt);
-    bool late = job->abandon && until < ends;
-    why = wefti_fiber_wait(fiber, never, NULL, late ? until : ends, "a blocking job that has begun");
-    return job->abandon && (late || why != -ETIMEDOUT) ? why : 0; /* a cancel only makes it shorter */
-}
 
 /* Late or cancelled (A4).  0: it has ended all the same.  *gone: it goes on without us, and has its memory. */
 static int give_up(struct weft_pool *pool, struct wefti_job *job, struct wefti_fiber *fiber, int why, bool *gone) {
@@ -85,12 +63,9 @@ static int give_up(struct weft_pool *pool, struct wefti_job *job, struct wefti_f
             wefti_sim_outside(sim, -1);
         return why;
     }
-    if (fiber) {
-        struct weft_runtime *rt = wefti_task_rt(&fiber->task);
-        if (rt->sim && !wefti_waiter_is_served(&job->waiter) && !wefti_job_run(job, &fiber->task, WEFT_NEVER))
-            wefti_job_stay(job, rt);
+    if (fiber)
         wefti_fiber_wait_always(fiber, is_served, &job->waiter, "a blocking job that has begun");
-    } else
+    else
         wefti_waiter_settle(&job->waiter);
     return 0;
 }
@@ -107,9 +82,8 @@ static int call(struct weft_pool *pool, struct wefti_job *job, struct wefti_fibe
     error = submit(pool, job, fiber ? wefti_worker_here()->rt : NULL);
     if (error)
         return error;
-    error = job->held ? wait_simulated(job, fiber, until)
-                      : wefti_waiter_wait(&job->waiter, until, "a blocking job"); /* A3 */
-    if (error && !job->over)
+    error = wefti_waiter_wait(&job->waiter, until, "a blocking job"); /* A3 */
+    if (error)
         error = give_up(pool, job, fiber, error, gone);
     if (!error)
         error = job->error;
@@ -176,8 +150,6 @@ static void end_poll(struct wefti_poll_wait *poll) {
     struct weft_pool *pool = job->pool;
     struct weft_runtime *sim = job->sim;
     poll->end = NULL;
-    if (job->alarm.task)
-        wefti_alarm_clear(&job->alarm);
     if (wefti_pool_remove(pool, job)) {
         forget(job);
         drop(job);
@@ -191,23 +163,6 @@ static void end_poll(struct wefti_poll_wait *poll) {
     wefti_pool_call_end(pool);
 }
 
-/* The simulator: its alarm has been set, to when it is to begin, or its end to be known.  False: not yet. */
-static bool poll_simulated(struct wefti_job *job, struct weft_task *self, struct wefti_worker *w) {
-    if (!job->over && wefti_waiter_is_served(&job->waiter)) { /* whoever closes the pool has taken it out */
-        wefti_alarm_clear(&job->alarm);
-        job->alarm.task = NULL;
-        return true;
-    }
-    if (!load_acquire(&job->alarm.rang)) /* pairs with timers.c, R2 */
-        return false;
-    job->alarm.task = NULL;
-    if (job->over || !wefti_job_run(job, self, WEFT_NEVER))
-        return true;
-    job->over = true;
-    wefti_alarm_set(w, &job->alarm, self, wefti_job_time(w->rt));
-    return false;
-}
-
 int weft_blocking_poll(const weft_blocking_spec *spec, weft_task *self, weft_wait *wait, int *result) {
     struct wefti_worker *w = wefti_worker_here();
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
@@ -219,8 +174,6 @@ int weft_blocking_poll(const weft_blocking_spec *spec, weft_task *self, weft_wai
         job = poll->thing;
         if (poll->end != end_poll)
             return -EBUSY;
-        if (job->alarm.task && !poll_simulated(job, self, w))
-            return -EAGAIN;
         if (!wefti_waiter_is_served(&job->waiter))
             return -EAGAIN;
         struct weft_pool *pool = job->pool;
@@ -243,8 +196,6 @@ int weft_blocking_poll(const weft_blocking_spec *spec, weft_task *self, weft_wai
     poll->thing = job;
     poll->end = end_poll;
     error = submit(pool, job, w->rt);
-    if (!error && job->held)
-        wefti_alarm_set(w, &job->alarm, self, wefti_job_time(w->rt));
     if (!error)
         return -EAGAIN;
     poll->end = NULL;

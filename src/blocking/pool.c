@@ -16,7 +16,6 @@ struct wefti_pool_thread {
     struct wefti_thread os;
     struct wefti_park park;
     bool idle; /* in the list; under the lock */
-    int tid;
 };
 
 /* -- Lists, under the lock ------------------------------------------------------------------------------------- */
@@ -88,16 +87,15 @@ static void tell(struct ended *ended) {
 
 /* -- Threads ----------------------------------------------------------------------------------------------------- */
 
-static struct wefti_job *begin_job(struct weft_pool *pool, int tid) {
+static struct wefti_job *begin_job(struct weft_pool *pool) {
     struct wefti_job *job = pool->queue.first;
-    while (job && (job->held || (pool->cut && !job->mandatory))) /* the latter is about to be dropped */
+    while (job && pool->cut && !job->mandatory) /* it is about to be dropped */
         job = job->next;
     if (job) {
         unlink_job(&pool->queue, job);
         append(&pool->running, job);
         job->state = WEFTI_JOB_RUNNING;
         job->began = wefti_clock();
-        job->tid = tid;
     }
     return job;
 }
@@ -137,7 +135,6 @@ static void thread_main(void *arg) {
     struct wefti_pool_thread *self = arg;
     struct weft_pool *pool = self->pool;
     struct wefti_job *job = NULL;
-    self->tid = wefti_tid();
     for (;;) {
         struct ended ended = {0, NULL, NULL, NULL};
         wefti_lock_take(&pool->lock);
@@ -146,7 +143,7 @@ static void thread_main(void *arg) {
             pool->completed++;
             ended = end_job(pool, job);
         }
-        job = begin_job(pool, self->tid); /* B2 */
+        job = begin_job(pool); /* B2 */
         if (!job && pool->ending) {
             leave(pool, self);
             tell(&ended);
@@ -203,8 +200,7 @@ int wefti_pool_submit(struct weft_pool *pool, struct wefti_job *job) {
         return -ENOTRECOVERABLE;
     wefti_lock_take(&pool->lock); /* A1 */
     int error = pool->closed ? -ESHUTDOWN : 0;
-    if (!error && !(job->held && pool->idle) && !(idle = take_idle(pool)) &&
-        !(pool->threads < pool->max && start_thread(pool) == 0))
+    if (!error && !(idle = take_idle(pool)) && !(pool->threads < pool->max && start_thread(pool) == 0))
         error = !pool->threads || (pool->queue_max && pool->queue.count >= pool->queue_max) ? -EAGAIN : 0;
     if (!error) {
         job->pool = pool;
@@ -217,25 +213,6 @@ int wefti_pool_submit(struct weft_pool *pool, struct wefti_job *job) {
     if (idle)
         wefti_park_wake(&idle->park); /* A2: wake */
     return error;
-}
-
-/* Under the lock: it is held no more.  The thread to be woken, or NULL. */
-static struct wefti_pool_thread *release(struct weft_pool *pool, struct wefti_job *job) {
-    if (!job->held || job->state != WEFTI_JOB_QUEUED)
-        return NULL;
-    job->held = false;
-    struct wefti_pool_thread *idle = take_idle(pool);
-    if (!idle && pool->threads < pool->max)
-        start_thread(pool); /* if it is refused, there is at least the one that was there when it was accepted */
-    return idle;
-}
-
-void wefti_pool_release(struct weft_pool *pool, struct wefti_job *job) {
-    wefti_lock_take(&pool->lock);
-    struct wefti_pool_thread *idle = release(pool, job);
-    wefti_lock_give(&pool->lock);
-    if (idle)
-        wefti_park_wake(&idle->park); /* A2: wake */
 }
 
 bool wefti_pool_remove(struct weft_pool *pool, struct wefti_job *job) {
@@ -255,10 +232,7 @@ bool wefti_pool_abandon(struct weft_pool *pool, struct wefti_job *job) {
     wefti_lock_take(&pool->lock); /* A4 */
     bool left = job->state != WEFTI_JOB_ENDED; /* else it has been served */
     job->abandoned = left;
-    struct wefti_pool_thread *idle = release(pool, job);
     wefti_lock_give(&pool->lock);
-    if (idle)
-        wefti_park_wake(&idle->park); /* A2: wake */
     return left;
 }
 

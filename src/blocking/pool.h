@@ -15,7 +15,6 @@
  *         later finds it in the list (A1).  Who is taken from the idle list gets exactly one token, and does not end before.
  *         A thread is started under the lock too: either it exists, or the job is refused or left to others that do.
  *         The end of a call is that of any wait (fiber/wait.h): SERVED is the last touch of a job that lies on a stack.
- * Sim.    Jobs of a simulator's tasks are begun and ended as simulated.c says.
  * End.    A thread that ends joins the one that ended before it, so that destroy joins the last one only.
  * Checked by.  test/model/blocking.c
  */
@@ -44,12 +43,8 @@ struct wefti_job {
     bool abandon;   /* the caller may leave while it runs: in memory of its own */
     bool detached;  /* nobody waits: in memory of its own */
     bool abandoned; /* the caller has left */
-    bool held;      /* simulated.c: in the queue, but not to be begun yet */
-    bool over;      /* ... it has ended, which is to be known later */
-    int tid;        /* of the thread that runs it */
-    struct weft_runtime *sim; /* the simulator whose time stands still for it, or NULL */
+    struct weft_runtime *sim; /* the simulator that stands still for it, or NULL */
     struct wefti_waiter waiter;
-    struct wefti_alarm alarm; /* simulated.c, of a poll task */
 };
 
 struct wefti_job_list {
@@ -83,18 +78,6 @@ int wefti_pool_submit(struct weft_pool *pool, struct wefti_job *job);
 bool wefti_pool_remove(struct weft_pool *pool, struct wefti_job *job);
 /* A4.  True: it goes on without its caller, and its memory is not the caller's any more; false: it has ended, and its caller been served. */
 bool wefti_pool_abandon(struct weft_pool *pool, struct wefti_job *job);
-/* It is held no more: a thread may begin it. */
-void wefti_pool_release(struct weft_pool *pool, struct wefti_job *job);
-
-/* -- simulated.c ------------------------------------------------------------------------------------------------- */
-/* A time from now on, drawn from the seed. */
-int64_t wefti_job_time(struct weft_runtime *rt);
-/* On the simulator's worker: let a job that is held begin, and stand still until it has ended.  False: it has not, and will wake its
- * task. */
-bool wefti_job_run(struct wefti_job *job, struct weft_task *task, int64_t until);
-/* Its caller will not leave before its end: virtual time is to stand still. */
-void wefti_job_stay(struct wefti_job *job, struct weft_runtime *rt);
-
 /* The caller does not touch the pool any more. */
 static inline void wefti_pool_call_end(struct weft_pool *pool) {
     sub_release(&pool->calls, 1); /* pairs with destroy */

@@ -136,15 +136,6 @@ static bool read_text(const char *path, char *text, size_t room) {
     return size > 0;
 }
 
-int wefti_tid(void) { return (int)syscall(SYS_gettid); }
-
-bool wefti_tid_sleeps(int tid) {
-    char path[64], text[256];
-    snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
-    const char *name_end = read_text(path, text, sizeof text) ? strrchr(text, ')') : NULL; /* "1 (name) S ..." */
-    return !name_end || !name_end[1] || name_end[2] == 'S';
-}
-
 /* "quota period" in microseconds, as CPUs rounded up; 0 = no limit. */
 static unsigned quota_cpus(const char *text, long long period) {
     char *end;

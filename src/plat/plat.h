@@ -27,9 +27,6 @@ void wefti_thread_yield(void);
 void wefti_relax(void);
 /* A number that no other living thread has: not 0, a multiple of 8. */
 uintptr_t wefti_thread_id(void);
-/* The system's number of the calling thread; and whether the thread of that number sleeps just now (a look). */
-int wefti_tid(void);
-bool wefti_tid_sleeps(int tid);
 /* The address that this thread's stack must not grow below, with room to spare for whoever asks. */
 uintptr_t wefti_stack_limit(void);
 /* The calling thread's stack: its lowest address into *base, its size as result.  0 when it cannot be told. */

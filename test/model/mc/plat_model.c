@@ -64,9 +64,6 @@ void wefti_thread_join(struct wefti_thread *thread) {
 
 void wefti_thread_yield(void) { mc_relax(PC); }
 void wefti_relax(void) { mc_relax(PC); }
-int wefti_tid(void) { return mc_self() + 1; }
-bool wefti_tid_sleeps(int tid) { return tid != 0; }
-
 uintptr_t wefti_thread_id(void) { return 8 * (uintptr_t)(mc_self() + 1); }
 uintptr_t wefti_stack_limit(void) { return 0; }
 size_t wefti_thread_stack(void **base) {
