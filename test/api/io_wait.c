@@ -195,8 +195,6 @@ static int cancel_against_data(void *unused) {
 
 API_TEST(io_cancel_against_data, "", .workers = {1, 2, 4}) { io_run(cancel_against_data, NULL); }
 
-/* A full TCP socket has room again now and then, while the system moves what it holds to the other side. */
-
 /* -- Closes -------------------------------------------------------------------------------------------------- */
 
 static int close_while_waiting(void *unused) {

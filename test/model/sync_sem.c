@@ -294,3 +294,27 @@ static void all_or_one(void) {
     end(2);
 }
 MC_CASE(sync_sem_all_or_one, all_or_one, .arg = 0, .proves = "B52", .mode = MC_PCT, .depth = 5, .max_exec = 20000);
+
+/* -- Two have been woken, and find that another was quicker.  The first goes back to the list; some comes free, not enough for the second,
+ * who comes back behind the first: he sees to it that the first gets it. */
+
+static void wants(void *permits) { mc_assert(weft_sem_acquire(sem, (uint32_t)(intptr_t)permits, WEFT_NEVER) == 0); }
+
+MC_TEST(sync_sem_comes_back_behind, .proves = "B52", .bound = 2, .stale_counts = true, .seconds = 4) {
+    begin(0);
+    struct wefti_sync *sync = wefti_sync_of(&sem->room);
+    int a = mc_spawn(wants, (void *)1);
+    while (!(load_relaxed(&sync->word) & WEFTI_WAITERS)) /* he is the first */
+        wefti_relax();
+    int b = mc_spawn(wants, (void *)2);
+    mc_assert(weft_sem_release(sem, 3) == 0);
+    if (weft_sem_acquire(sem, 3, WEFT_NOW) == 0) {
+        mc_assert(weft_sem_release(sem, 1) == 0);
+        mc_join(a);
+        mc_assert(weft_sem_release(sem, 2) == 0);
+    } else {
+        mc_join(a);
+    }
+    mc_join(b);
+    end(0);
+}
