@@ -202,7 +202,7 @@ int weft_http_ask(weft_http_client *client, const char *method, const char *targ
         return error; /* nothing was sent */
     client->open = false; /* until all went well */
     client->status = 0;
-    if (error && error != -EPIPE) /* a server that has closed may have said why */
+    if (error && error != -EPIPE && error != -ECONNRESET) /* a server that has closed may have said why */
         return error;
     bool closes = !x->head.keep_alive, upgrades = x->head.upgrade.at != NULL; /* we said so */
     x->head.count = 0;
