@@ -202,7 +202,7 @@ int weft_http_ask(weft_http_client *client, const char *method, const char *targ
         return error; /* nothing was sent */
     client->open = false; /* until all went well */
     client->status = 0;
-    if (error && error != -EPIPE) /* a server that has closed may have said why */
+    if (error && error != -EPIPE && error != -ECONNRESET) /* a server that has closed may have said why */
         return error;
     bool closes = !x->head.keep_alive, upgrades = x->head.upgrade.at != NULL; /* we said so */
     x->head.count = 0;
@@ -237,19 +237,21 @@ ssize_t weft_http_answer_read(weft_http_client *client, void *buffer, size_t siz
 int weft_ws_open(weft_http_client *client, const char *target, const char *fields, weft_deadline until,
                  weft_http **out) {
     struct weft_http *x = client->x;
-    char key[KEY_SIZE + 1], expected[32], all[1024];
+    char key[KEY_SIZE + 1], expected[32], *all;
     uint64_t random[2] = {wefti_random_seed(), wefti_random_seed()};
     if (x->upgraded)
         return -EBUSY;
     wefti_base64(random, sizeof random, key);
     wefti_ws_digest(key, expected);
-    int size = snprintf(all, sizeof all,
+    if (!(all = wefti_alloc(REQUEST_MAX)))
+        return -ENOMEM;
+    int size = snprintf(all, REQUEST_MAX,
                         "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
                         "Sec-WebSocket-Key: %s\r\n%s",
                         key, fields ? fields : "");
-    if (size < 0 || (size_t)size >= sizeof all)
-        return -EMSGSIZE;
-    int status = weft_http_ask(client, "GET", target, all, NULL, 0, until);
+    bool fits = size >= 0 && (size_t)size < REQUEST_MAX;
+    int status = fits ? weft_http_ask(client, "GET", target, all, NULL, 0, until) : -EMSGSIZE;
+    wefti_free(all, REQUEST_MAX);
     if (status < 0)
         return status;
     if (status != 101 || !wefti_http_has_element(x->head.upgrade, "websocket") ||

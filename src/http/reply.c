@@ -128,6 +128,8 @@ int weft_http_begin(weft_http *x, int status, int64_t length) {
         put_text(x, "Connection: close\r\n");
     else if (x->head.minor == 0)
         put_text(x, "Connection: keep-alive\r\n");
+    if (status == 426)
+        put_text(x, "Connection: Upgrade\r\n"); /* RFC 9110, 7.8: with the Upgrade that is the handler's */
     if (x->options->server) {
         put_text(x, "Server: ");
         put_text(x, x->options->server);

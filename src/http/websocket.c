@@ -167,7 +167,9 @@ int weft_ws_accept(weft_http *x) {
     bool asked = weft_text_is(x->head.method, "GET") && x->head.length == 0 &&
                  wefti_http_has_element(x->head.upgrade, "websocket");
     if (asked && version.at && !weft_text_is(version, "13")) {
-        int error = weft_http_set(x, "Sec-WebSocket-Version", "13");
+        int error = weft_http_set(x, "Upgrade", "websocket"); /* which a 426 must have */
+        if (!error)
+            error = weft_http_set(x, "Sec-WebSocket-Version", "13");
         return error || (error = weft_http_reply(x, 426, NULL, NULL, 0)) ? error : -EPROTO;
     }
     if (!asked || !version.at || key.size != KEY_SIZE || wefti_base64_size(key.at, key.size) != 16) {

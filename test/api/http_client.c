@@ -209,3 +209,39 @@ static int client_refuses(void *unused) {
     return 0;
 }
 API_TEST(http_client_refuses, "", .workers = {1, 2}) { io_run(client_refuses, NULL); }
+
+/* A server that answers, reads nothing of the body, and resets the connection: its answer is heard all the same. */
+static int answer_and_reset(void *listener) {
+    weft_io *io;
+    REQUIRE_EQ(weft_accept(listener, &io, NULL, fixture_soon()), 0);
+    say(io, "HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig");
+    CHECK_EQ(weft_io_wait(io, WEFT_FD_READ, fixture_soon()), 0);
+    CHECK_EQ(weft_sleep(2 * MS), 0); /* mostly it waits for room by then, and finds -ECONNRESET; else -EPIPE */
+    CHECK_EQ(weft_close(io), 0); /* with bytes that nobody has read */
+    return 0;
+}
+
+static int client_is_cut_off(void *unused) {
+    (void)unused;
+    size_t size = 32u << 20; /* more than the buffers of both sides take */
+    char *body = calloc(1, size), text[8];
+    weft_io *listener, *io;
+    weft_addr addr;
+    weft_http_client *client;
+    REQUIRE(body);
+    REQUIRE_EQ(weft_tcp_listen("127.0.0.1", 0, NULL, &listener), 0);
+    REQUIRE_EQ(weft_local_addr(listener, &addr), 0);
+    weft_task *task = io_go(NULL, answer_and_reset, listener);
+    REQUIRE_EQ(weft_connect(&addr, &io, fixture_soon()), 0);
+    REQUIRE_EQ(weft_http_client_open(io, "h", &client), 0);
+    CHECK_EQ(weft_http_ask(client, "POST", "/", NULL, body, size, fixture_soon()), 413);
+    CHECK_EQ(weft_http_answer_read(client, text, sizeof text, fixture_soon()), 3);
+    CHECK(!weft_http_client_is_open(client));
+    CHECK_EQ(io_join(task), 0);
+    weft_http_client_close(client);
+    CHECK_EQ(weft_close(io), 0);
+    CHECK_EQ(weft_close(listener), 0);
+    free(body);
+    return 0;
+}
+API_TEST(http_client_cut_off, "", .workers = {1, 2}) { io_run(client_is_cut_off, NULL); }

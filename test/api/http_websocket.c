@@ -187,7 +187,8 @@ static int malformed(void *unused) {
     }
     say(io, "GET /ws HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: "
             "8\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n");
-    hear(io, "HTTP/1.1 426 Upgrade Required\r\nContent-Length: 0\r\nSec-WebSocket-Version: 13\r\n\r\n");
+    hear(io, "HTTP/1.1 426 Upgrade Required\r\nContent-Length: 0\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+             "Sec-WebSocket-Version: 13\r\n\r\n");
     CHECK_EQ(weft_close(io), 0);
     site_close(&site);
     return 0;
