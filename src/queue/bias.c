@@ -29,3 +29,18 @@ void wefti_bias_take_slow(struct wefti_bias *bias, void *self, bool may_own) {
         store_relaxed(&bias->owner, self); /* to ourselves, and to who takes the lock after us */
     }
 }
+
+void wefti_bias_give_slow(struct wefti_bias *bias) { wefti_lock_give(&bias->lock); /* T4 */ }
+
+void wefti_bias_reset(struct wefti_bias *bias, void *self) {
+    wefti_lock_take(&bias->lock); /* T0 */
+    void *owner = load_relaxed(&bias->owner); /* changed only with the lock */
+    if (owner && owner == self)
+        store_relaxed(&bias->owner, NULL); /* T1; T2 and T3 are not needed: busy is ours, and 0 */
+    else if (owner)
+        revoke(bias);
+    bias->last = NULL;
+    bias->streak = 0;
+    bias->losses = 0;
+    wefti_lock_give(&bias->lock); /* T4 */
+}
