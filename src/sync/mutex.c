@@ -228,7 +228,7 @@ int wefti_mutex_lock_poll(weft_mutex *mutex, struct weft_task *self, struct weft
         m->flags &= ~WOKEN; /* L4 */
     int error = enter(m, me);
     if (error == -EAGAIN) {
-        wefti_waiter_init_poll(waiter, self);
+        wefti_waiter_init_task(waiter, self);
         waiter->slot = self;
         wait->poll.end = end_poll;
         wait->poll.thing = m;

@@ -1,0 +1,348 @@
+/* call.c - calls on an open descriptor: try, wait until it is worth it, try again (desc.h has the protocol). */
+#define _GNU_SOURCE
+#include "io/call.h"
+#include "io/mem.h"
+
+#define CALLS_MAX                                                                                                      \
+    128 /* a fiber that makes so many in a row without waiting, or up to twice as many, lets others have their turn */
+#define SMALL 16384u /* bytes, whose sending takes about as long as the system call */
+#define THREAD_LOOK INT64_C(10000000) /* ns; of a thread that could get no poke */
+
+/* -- Waiting ----------------------------------------------------------------------------------------------- */
+
+int wefti_desc_wait(struct weft_io *io, struct wefti_worker *w, int direction, uint32_t *seen, int64_t until) {
+    return wefti_fiber_waits(io, w, direction, seen, until);
+}
+
+/* A plain thread: as wefti_desc_wait. */
+static int thread_wait(struct weft_io *io, int direction, uint32_t *seen, int64_t until) {
+    struct wefti_waiter waiter;
+    int error = wefti_waiter_init(&waiter), state = 1;
+    if (error) {
+        wefti_desc_unlock(io);
+        return error;
+    }
+    struct wefti_poke *poke = wefti_poke_take(); /* under the lock, which orders it before whoever pokes it */
+    wefti_waiters_append(&io->waiting[direction], &waiter);
+    wefti_desc_unlock(io);
+    bool token = false;
+    while (!token && state == 1) { /* a poke that was not for us is none */
+        int64_t limit = poke ? until : wefti_clock() + THREAD_LOOK;
+        token = wefti_park_fd(&waiter.park, io->fd, direction == WEFTI_IN ? WEFTI_READABLE : WEFTI_WRITABLE,
+                              poke ? poke->fd : -1, limit < until ? limit : until, &state);
+        if (state == -ETIMEDOUT && limit < until)
+            state = 1;
+    }
+    if (poke)
+        wefti_poke_give(poke);
+    if (!token) {
+        wefti_desc_lock(io);
+        bool was = wefti_waiters_remove(&io->waiting[direction], &waiter);
+        io->ready[direction] |= state == 0;
+        *seen = io->events[direction];
+        wefti_desc_unlock(io);
+        if (was)
+            return state;
+        wefti_waiter_settle(&waiter);
+    }
+    *seen = (uint32_t)(uintptr_t)waiter.slot;
+    return (int)waiter.result;
+}
+
+/* As wefti_desc_wait, until the next piece arrives. */
+static int mem_wait(struct weft_io *io, struct wefti_worker *w, int direction, uint32_t *seen, int64_t until) {
+    int64_t arrival = wefti_mem_next(io->mem, direction);
+    int error = wefti_desc_wait(io, w, direction, seen, arrival < until ? arrival : until);
+    if (error != -ETIMEDOUT || arrival >= until)
+        return error;
+    wefti_desc_lock(io);
+    *seen = io->events[direction];
+    io->ready[direction] = true;
+    wefti_desc_unlock(io);
+    return 0;
+}
+
+/* The lock is held, and given back.  0: it is worth trying; *seen is C1. */
+static int wait_and_unlock(struct weft_io *io, struct wefti_worker *w, int direction, uint32_t *seen, int64_t until) {
+    bool fiber = w && w->current;
+    int error = until <= 0 ? -ETIMEDOUT : fiber ? wefti_desc_watch(io, w) : 0;
+    if (error || (fiber && io->always_ready)) {
+        io->ready[direction] |= io->always_ready;
+        *seen = io->events[direction];
+        wefti_desc_unlock(io);
+        return error;
+    }
+    if (io->mem)
+        return mem_wait(io, w, direction, seen, until);
+    return fiber ? wefti_desc_wait(io, w, direction, seen, until) : thread_wait(io, direction, seen, until);
+}
+
+/* -- Calls ------------------------------------------------------------------------------------------------- */
+
+/* Every so many calls of this worker, look whether all of them were made in one turn.  False: so it is. */
+static bool has_been_fair(struct wefti_worker *w) {
+    uint64_t turn = load_own(&w->counters.polls);
+    bool fair = w->calls_turn != turn;
+    w->calls_turn = turn;
+    w->calls_left = CALLS_MAX;
+    return fair;
+}
+
+/* A fiber that always finds its descriptor ready must still let others run, and learn that it is cancelled. */
+static inline int begin(struct wefti_worker **w) {
+    struct weft_task *task = *w ? (*w)->current : NULL;
+    if (WEFTI_UNLIKELY(!task))
+        return 0;
+    if (WEFTI_UNLIKELY(!wefti_task_is_fiber(task)))
+        return -EINVAL;
+    struct wefti_fiber *self = wefti_fiber_of(task);
+    if (WEFTI_UNLIKELY(--(*w)->calls_left <= 0) && !has_been_fair(*w) && !self->preempt_off) {
+        wefti_fiber_yield(*w, self);
+        *w = wefti_worker_here();
+    }
+    return wefti_fiber_must_end(self) ? -ECANCELED : 0;
+}
+
+int wefti_desc_begin(void) {
+    struct wefti_worker *w = wefti_worker_here();
+    return begin(&w);
+}
+
+/* Under the lock. */
+static bool is_worth(const struct weft_io *io, int direction, const uint32_t *mark) {
+    return io->ready[direction] || (mark && io->events[direction] != *mark);
+}
+
+int wefti_desc_ready(struct weft_io *io, int direction, const uint32_t *mark, bool *waited, int64_t until) {
+    uint32_t seen;
+    struct wefti_worker *w = wefti_worker_here();
+    int error = begin(&w);
+    *waited = false;
+    if (error)
+        return error;
+    wefti_desc_lock_by(io, w);
+    if (io->closed) {
+        wefti_desc_unlock(io);
+        return -EBADF;
+    }
+    io->users++;
+    *waited = !is_worth(io, direction, mark);
+    if (*waited) {
+        error = wait_and_unlock(io, w, direction, &seen, until);
+        wefti_desc_lock(io);
+    }
+    if (wefti_desc_leave_and_unlock(io))
+        wefti_desc_finish(io);
+    return error;
+}
+
+/* C2 and C3, without the waiting.  The lock is not held, and held when it returns.  w: the calling worker. */
+static ssize_t try_call(struct weft_io *io, struct wefti_worker *w, int direction, wefti_desc_fn *call, void *arg,
+                        size_t full, uint32_t seen) {
+    ssize_t result;
+    do
+        result = call(io, arg); /* C2 */
+    while (WEFTI_UNLIKELY(result == -EINTR));
+    wefti_desc_lock_by(io, w);
+    wefti_desc_note(io, direction, result, full, seen);
+    return result;
+}
+
+struct bytes {
+    void *at;
+    size_t size;
+};
+
+/* What a call does on a ring (op.c): nothing else, `arg` is a struct bytes and it is an operation instead of waiting, or of the call as
+ * well. */
+enum on_ring { AS_ELSEWHERE, WHEN_IT_WOULD_WAIT, ALWAYS };
+
+static ssize_t do_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full,
+                       enum on_ring on_ring, int64_t until) {
+    struct wefti_worker *w = wefti_worker_here();
+    ssize_t result = begin(&w);
+    if (WEFTI_UNLIKELY(result))
+        return result;
+    if (WEFTI_UNLIKELY(load_relaxed(&wefti_accounts_exist))) { /* a hint */
+        if ((result = wefti_charge_caller(&wefti_cost_syscall)))
+            return result;
+        w = wefti_worker_here();
+    }
+    wefti_desc_lock_by(io, w);
+    if (WEFTI_UNLIKELY(io->closed)) {
+        wefti_desc_unlock(io);
+        return -EBADF;
+    }
+    io->users++;
+    struct wefti_watch *ring = on_ring && w && w->rt->uring && until > 0 && !io->mem ? wefti_op_ring(w) : NULL;
+    for (bool tried = false, late = false;; tried = true) {
+        uint32_t seen = io->events[direction]; /* C1 */
+        if (ring && (on_ring == ALWAYS || !io->ready[direction])) {
+            struct bytes *bytes = arg;
+            result = wefti_op_call(io, direction, ring, bytes->at, bytes->size, until);
+            w = wefti_worker_here();
+            wefti_desc_lock_by(io, w);
+            if (result == -EINTR)
+                continue;
+            if (result != -ENOBUFS) {
+                if (on_ring != ALWAYS)
+                    wefti_desc_note_op(io, direction, result, full, seen);
+                break;
+            }
+            ring = NULL; /* as if there were none */
+        }
+        if (io->ready[direction]) {
+            wefti_desc_unlock(io);
+        } else {
+            result = wait_and_unlock(io, w, direction, &seen, until);
+            w = wefti_worker_here();
+            /* Too late, but what has come since the last event was told is still ours: one look. */
+            late = result == -ETIMEDOUT;
+            if (WEFTI_UNLIKELY(result) && (tried || !late)) {
+                wefti_desc_lock_by(io, w);
+                break;
+            }
+        }
+        result = try_call(io, w, direction, call, arg, full, seen);
+        if (WEFTI_LIKELY(result != -EAGAIN))
+            break;
+        result = io->closed ? -EBADF : -ETIMEDOUT;
+        if (io->closed || late)
+            break;
+    }
+    if (WEFTI_UNLIKELY(wefti_desc_leave_and_unlock(io)))
+        wefti_desc_finish(io);
+    return result;
+}
+
+ssize_t wefti_desc_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full, int64_t until) {
+    return do_call(io, direction, call, arg, full, AS_ELSEWHERE, until);
+}
+
+/* -- A socket's read and write ------------------------------------------------------------------------------ */
+
+static ssize_t recv_once(struct weft_io *io, void *arg) {
+    struct bytes *bytes = arg;
+    return wefti_recv(io->fd, bytes->at, bytes->size);
+}
+
+static ssize_t send_once(struct weft_io *io, void *arg) {
+    struct bytes *bytes = arg;
+    return wefti_send(io->fd, bytes->at, bytes->size);
+}
+
+ssize_t wefti_desc_recv(struct weft_io *io, void *bytes, size_t size, int64_t until) {
+    struct bytes arg = {bytes, size};
+    return do_call(io, WEFTI_IN, recv_once, &arg, size, size ? WHEN_IT_WOULD_WAIT : AS_ELSEWHERE, until);
+}
+
+ssize_t wefti_desc_send(struct weft_io *io, const void *bytes, size_t size, int64_t until) {
+    struct bytes arg = {(void *)(uintptr_t)bytes, size};
+    return do_call(io, WEFTI_OUT, send_once, &arg, size, size && size <= WEFTI_OP_SMALL ? ALWAYS : AS_ELSEWHERE, until);
+}
+
+ssize_t wefti_desc_try(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full) {
+    struct wefti_worker *w = wefti_worker_here();
+    ssize_t result = -EBADF;
+    wefti_desc_lock_by(io, w);
+    if (io->closed) {
+        wefti_desc_unlock(io);
+        return result;
+    }
+    io->users++;
+    uint32_t seen = io->events[direction]; /* C1 */
+    wefti_desc_unlock(io);
+    result = try_call(io, w, direction, call, arg, full, seen);
+    if (wefti_desc_leave_and_unlock(io))
+        wefti_desc_finish(io);
+    return result;
+}
+
+static void end_poll(struct wefti_poll_wait *wait) {
+    struct weft_io *io = wait->thing;
+    struct wefti_worker *w = wefti_worker_here();
+    wefti_desc_lock(io);
+    wefti_waiters_remove(&io->waiting[wait->waiter.index], &wait->waiter);
+    wefti_desc_unlock(io);
+    if (w && w->rt->sim && w->watch && !io->mem)
+        w->watch->waiting--;
+    wait->end = NULL;
+}
+
+/* A poll task begins a call.  0; -EAGAIN: it waits on; what the wait gave; -EINVAL. */
+static int begin_poll(weft_task *self, struct wefti_poll_wait *poll) {
+    struct wefti_worker *w = wefti_worker_here();
+    if (!w || w->current != self || wefti_task_is_fiber(self))
+        return -EINVAL;
+    if (!poll->end)
+        return 0;
+    if (!wefti_waiter_is_served(&poll->waiter))
+        return -EAGAIN; /* polled for another reason */
+    end_poll(poll);
+    return (int)poll->waiter.result;
+}
+
+/* Under the lock, the descriptor is watched: be woken. */
+static void append_poll(struct weft_io *io, weft_task *self, struct wefti_poll_wait *poll, int direction) {
+    struct wefti_worker *w = wefti_worker_here();
+    wefti_waiter_init_task(&poll->waiter, self);
+    poll->waiter.index = (uint32_t)direction; /* it is in no choice */
+    poll->thing = io;
+    poll->end = end_poll;
+    wefti_waiters_append(&io->waiting[direction], &poll->waiter);
+    if (w->rt->sim && !io->mem)
+        w->watch->waiting++;
+}
+
+ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction, wefti_desc_fn *call,
+                        void *arg, size_t full) {
+    struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
+    ssize_t result = begin_poll(self, poll);
+    if (result)
+        return result;
+    struct wefti_worker *w = wefti_worker_here(); /* which a poll does not leave */
+    wefti_desc_lock_by(io, w);
+    if (io->closed) {
+        wefti_desc_unlock(io);
+        return -EBADF;
+    }
+    io->users++;
+    do { /* until it is told, not ready, or closed */
+        result = io->closed ? -EBADF : -EAGAIN;
+        if (result == -EAGAIN && io->ready[direction]) {
+            uint32_t seen = io->events[direction]; /* C1 */
+            wefti_desc_unlock(io);
+            result = try_call(io, w, direction, call, arg, full, seen);
+        }
+        if (result == -EAGAIN && !io->ready[direction] && !io->closed) {
+            int error = wefti_desc_watch(io, w);
+            result = error ? error : -EAGAIN;
+            io->ready[direction] |= io->always_ready || (io->mem && wefti_mem_hurry(io->mem));
+        }
+    } while (result == -EAGAIN && (io->ready[direction] || io->closed));
+    if (result == -EAGAIN)
+        append_poll(io, self, poll, direction);
+    if (wefti_desc_leave_and_unlock(io))
+        wefti_desc_finish(io);
+    return result;
+}
+
+int wefti_desc_ready_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction, const uint32_t *mark) {
+    struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
+    if (poll->end == end_poll && (poll->thing != io || poll->waiter.index != (uint32_t)direction))
+        end_poll(poll); /* it waited for the other direction */
+    bool waited = poll->end != NULL;
+    int result = begin_poll(self, poll);
+    if (result || waited)
+        return result;
+    wefti_desc_lock(io);
+    result = io->closed ? -EBADF : is_worth(io, direction, mark) ? 0 : wefti_desc_watch(io, wefti_worker_here());
+    if (!result && io->always_ready)
+        io->ready[direction] = true;
+    if (!result && !is_worth(io, direction, mark)) {
+        append_poll(io, self, poll, direction);
+        result = -EAGAIN;
+    }
+    wefti_desc_unlock(io);
+    return result;
+}
