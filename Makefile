@@ -26,6 +26,10 @@ model: ## model-check the lock-free protocols: make model ARGS='--bound 3'
 	@tools/test --build model
 	@build/model/weft-model $(ARGS)
 
+cross: ## test the context switch, fibers and nurseries on emulated aarch64 and riscv64
+	@tools/deps cross
+	@test/cross/check $(JOBS)
+
 mutants: ## weaken every memory order, fence and wake in turn; the tests must notice
 	@tools/deps test
 	@tools/mutants $(ARGS)
@@ -43,4 +47,4 @@ clean: ## remove build/
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
 
-.PHONY: all run test bench model mutants install format clean help
+.PHONY: all run test bench model cross mutants install format clean help

@@ -11,9 +11,17 @@ add_custom_command(OUTPUT ${page}
 
 file(GLOB weft_program CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cmd/weft/*.c)
 list(REMOVE_ITEM weft_program ${ledger_sources})
-add_executable(weft ${weft_program} ${page})
-target_link_libraries(weft PRIVATE weft_ledger PkgConfig::JANSSON weft_build weft_dev)
+list(REMOVE_ITEM weft_program ${PROJECT_SOURCE_DIR}/cmd/weft/main.c)
+add_library(weft_outside STATIC ${weft_program} ${page})
+target_link_libraries(weft_outside PUBLIC weft_ledger PkgConfig::JANSSON PRIVATE weft_build weft_dev)
+add_executable(weft cmd/weft/main.c)
+target_link_libraries(weft PRIVATE weft_outside weft_build weft_dev)
 target_link_options(weft PRIVATE -Wl,-z,relro,-z,now,-z,noexecstack)
+
+if(WEFT_TESTS AND NOT WEFT_SANITIZE) # it has a malloc of its own
+  add_executable(weft-node-memory test/node/memory/memory.c)
+  target_link_libraries(weft-node-memory PRIVATE weft_outside weft_dev)
+endif()
 
 install(TARGETS weft)
 install(FILES docs/man/weft.1 docs/man/weft-node.1 docs/man/weft-tx.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

@@ -3,6 +3,7 @@
 A peer that is not installed is skipped with a line that says what is missing; nothing here is an error.
 """
 import pathlib
+import shlex
 import shutil
 import subprocess
 
@@ -35,11 +36,12 @@ def package_version(name):
 
 class Peer:
     """One peer: `packages` for --install, `suspends` when its tasks can wait for something, `floor` when it is
-    the bare kernel, shown beside the peers and not counted among them."""
+    the bare kernel, shown beside the peers and not counted among them, `alone` when it has one worker only."""
 
     packages = []
     suspends = True
     floor = False
+    alone = False  # one worker only
 
     def __init__(self, name, workloads):
         self.name = name
@@ -47,6 +49,9 @@ class Peer:
         self.prefix = []
         self.environment = {}
         self.version = ""
+
+    def has(self, workload):
+        return workload in self.workloads
 
     def build(self, out):
         """Leave a command prefix in self.prefix, or raise Missing."""
@@ -57,9 +62,10 @@ class Compiled(Peer):
     """A C or C++ file and its libraries."""
 
     def __init__(self, name, workloads, source, packages, libraries=(), suspends=True, header=None,
-                 floor=False):
+                 floor=False, alone=False):
         super().__init__(name, workloads)
         self.floor = floor
+        self.alone = alone
         self.source = SOURCES / source
         self.packages = packages
         self.libraries = list(libraries)
@@ -76,6 +82,41 @@ class Compiled(Peer):
             str(self.source)] + self.libraries)
         self.prefix = [str(program)]
         self.version = package_version(self.packages[0]) if self.packages else ""
+
+
+class Erlang(Peer):
+    packages = ["erlang-base"]
+
+    def build(self, out):
+        compiler = tool("erlc", "erlang-base")
+        tool("erl", "erlang-base")
+        sh([compiler, "-o", str(out), str(SOURCES / "erlang" / "weft_peer.erl")])
+        self.prefix = [str(SOURCES / "erlang" / "peer"), str(out)]
+        self.version = package_version("erlang-base").split(":")[-1]
+
+
+class Given(Peer):
+    """A program named on the command line, --peer NAME=COMMAND.  It is asked for every workload, and says 77 to those it does
+    not have."""
+
+    def __init__(self, name, command):
+        super().__init__(name, [])
+        self.prefix = shlex.split(command)
+
+    def has(self, workload):
+        return workload not in SERVERS or workload in self.workloads
+
+    def build(self, out):
+        """What it says of itself when it is called with the word `about`."""
+        try:
+            done = subprocess.run(self.prefix + ["about"], capture_output=True, text=True, timeout=60)
+        except OSError as error:
+            raise Missing(f"cannot be run: {error}") from error
+        about = dict(line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line) if done.returncode == 0 else {}
+        self.version = about.get("version", "")
+        self.suspends = about.get("suspends", "yes") != "no"
+        self.alone = about.get("workers", "any") == "1"
+        self.workloads = about.get("servers", "").split()
 
 
 class Go(Peer):
@@ -97,8 +138,9 @@ class Rust(Peer):
     packages = ["cargo", "librust-tokio-dev", "librust-rayon-dev"]
     built = None
 
-    def __init__(self, name, workloads, runtime, crate, suspends=True, preload=None):
+    def __init__(self, name, workloads, runtime, crate, suspends=True, preload=None, alone=False):
         super().__init__(name, workloads)
+        self.alone = alone
         self.runtime = runtime
         self.crate = crate
         self.suspends = suspends
@@ -147,7 +189,15 @@ PEERS = [
              header="oneapi/tbb.h"),
     Rust("rayon", ["spawn_join", "fib", "wake"], "rayon", "rayon", suspends=False),
     Rust("tokio", TASKS + CHANNELS + ACTORS + SERVERS, "tokio", "tokio"),
-    Rust("tokio-current", TASKS + CHANNELS + ACTORS + SERVERS, "tokio-current", "tokio"),
+    Rust("tokio-current", TASKS + CHANNELS + ACTORS + SERVERS, "tokio-current", "tokio", alone=True),
     Rust("tokio-mimalloc", TASKS + CHANNELS + ACTORS, "tokio", "tokio", preload=MIMALLOC),
+    Compiled("boost-fiber", ["spawn_join", "yield", *[c for c in CHANNELS if c != "select"], "mutex", "idle_memory_100k"],
+             "boost_fiber/boost_fiber.cpp", ["libboost-fiber-dev"], ["-lboost_fiber", "-lboost_context"],
+             header="boost/fiber/all.hpp"),
+    Compiled("libuv", ["wake", "sleepers", "timer", "blocking", *SERVERS], "libuv/libuv.c", ["libuv1-dev"], ["-luv"],
+             header="uv.h", alone=True),
+    Compiled("caf", ACTORS, "caf/caf.cpp", ["libcaf-dev"], ["-lcaf_core"], header="caf/all.hpp"),
+    Erlang("erlang", ["spawn_join", "fib", "yield", "idle_memory_100k", "idle_memory_1m", "sleepers", "pingpong", "mpsc",
+                      "skynet", *ACTORS]),
     Go("go", [w for w in TASKS if w not in ("wake", "blocking")] + CHANNELS + ACTORS + SERVERS),
 ]

@@ -119,7 +119,7 @@ void actor_perform(struct bench_run *run, struct stage *stage, unsigned actors, 
         weft_join(first, &result, WEFT_NEVER);
         weft_task_drop(first);
     }
-    while (atomic_load(&stage->left) && !atomic_load(&stage->wrong))
+    while (!atomic_load(&stage->end) && !atomic_load(&stage->wrong)) /* set after the last has ended */
         bench_sleep_us(200);
     bench_check(run, atomic_load(&stage->wrong) == 0, "%llu answers are wrong, or messages lost",
                 (unsigned long long)atomic_load(&stage->wrong));

@@ -12,6 +12,7 @@
 #define GAS_LIMIT 10000000u
 #define BLOCK_GAS 100000000u
 #define LUA_TIME INT64_C(2000000000)
+#define SAY_EVERY INT64_C(1000000000)
 #define LUA_MEMORY ((size_t)8 << 20)
 
 /* -- Shards --------------------------------------------------------------------------------------------------------- */
@@ -24,7 +25,7 @@ static int open_shard(void *self, const char *name, void **shard_state, uint64_t
     struct keep_view view;
     char *path = NULL;
     if (!shard)
-        return book->shards < book->config.max_shards ? -ENOMEM : -ENOSPC;
+        return book->shards < book->config.max_shards ? -ENOMEM : -EUSERS;
     shard->ledger = book;
     snprintf(shard->name, sizeof shard->name, "%s", name);
     snprintf(shard->head.shard, sizeof shard->head.shard, "%s", name);
@@ -68,15 +69,33 @@ static void close_shard(void *self, void *shard_state) {
     free(shard);
 }
 
+/* A full disk fails every batch of every shard: a line a second says that.  A shard stops once, and that is always said. */
+static bool is_worth_a_line(struct ledger *book, bool stopped, uint64_t *unsaid) {
+    int64_t now = wefti_clock();
+    wefti_lock_take(&book->lock);
+    bool worth = stopped || !book->said || now - book->said >= SAY_EVERY;
+    *unsaid = stopped ? 0 : book->unsaid;
+    if (worth && !stopped)
+        book->said = now, book->unsaid = 0;
+    else
+        book->unsaid += !worth;
+    wefti_lock_give(&book->lock);
+    return worth;
+}
+
 static void batch_failed(void *arg, weft_shard *shard, const weft_batch *batch, int error) {
-    (void)arg;
     weft_shard_info info;
-    if (error == -ECANCELED) /* only transactions out of their turn */
+    uint64_t unsaid;
+    char before[64] = "";
+    bool stopped = batch_fatal(NULL, error);
+    if (error == -ECANCELED ||
+        !is_worth_a_line(arg, stopped, &unsaid)) /* the first: only transactions out of their turn */
         return;
     weft_shard_info_read(shard, &info);
-    fprintf(stderr, "weft: shard \"%s\": %zu transactions for block %llu failed: %s%s\n", info.name, batch->count,
-            (unsigned long long)batch->block, strerror(-error),
-            batch_fatal(NULL, error) ? "; the shard is stopped" : "");
+    if (unsaid)
+        snprintf(before, sizeof before, "; so did %llu batches before it", (unsigned long long)unsaid);
+    fprintf(stderr, "weft: shard \"%s\": %zu transactions for block %llu failed: %s%s%s\n", info.name, batch->count,
+            (unsigned long long)batch->block, strerror(-error), stopped ? "; the shard is stopped" : "", before);
 }
 
 /* -- Opening and closing --------------------------------------------------------------------------------------------- */
@@ -245,14 +264,15 @@ static int prepare(struct ledger *book, const char *name, const weft_tx *txs, st
     return 0;
 }
 
-/* Under the shard's lock: is it this one's turn?  Then it is pending. */
-static int admit(struct ledger_shard *shard, const hash32 *id, const struct tx *tx, char *why, size_t room) {
-    struct pending_sender *sender = pending_sender(&shard->pending, tx->sender);
+/* Under the shard's lock: is it this one's turn?  Then it is pending.  keep NULL: nobody has used a nonce yet. */
+static int admit(struct pending *pending, struct keep *keep, const hash32 *id, const struct tx *tx, char *why,
+                 size_t room) {
+    struct pending_sender *sender = pending_sender(pending, tx->sender);
     uint64_t next = sender ? sender->nonce : 0;
-    if (pending_status(&shard->pending, id) == TX_PENDING)
+    if (pending_status(pending, id) == TX_PENDING)
         return say(-EALREADY, why, room, "it waits already");
     if (!sender) {
-        int error = read_nonce(shard->keep, tx->sender, &next);
+        int error = keep ? read_nonce(keep, tx->sender, &next) : 0;
         if (error)
             return say(error, why, room, "reading the sender's nonce: %s", strerror(-error));
         next++;
@@ -260,7 +280,7 @@ static int admit(struct ledger_shard *shard, const hash32 *id, const struct tx *
     if (tx->nonce != next)
         return say(tx->nonce < next ? -EALREADY : -EINVAL, why, room, "nonce %llu: %s's next is %llu",
                    (unsigned long long)tx->nonce, tx->sender, (unsigned long long)next);
-    int error = pending_add(&shard->pending, id, tx->sender, tx->nonce);
+    int error = pending_add(pending, id, tx->sender, tx->nonce);
     return error ? say(error, why, room, "no memory") : 0;
 }
 
@@ -269,7 +289,7 @@ static int enter(struct ledger_shard *shard, weft_shard *into, struct offer *off
     wefti_lock_take(&shard->lock);
     int error = load_acquire(&shard->ledger->draining) ? say(-ESHUTDOWN, why, room, "the node is going down") : 0;
     for (; !error && admitted < offer->count; admitted += !error)
-        error = admit(shard, &offer->ids[admitted], &offer->txs[admitted], why, room);
+        error = admit(&shard->pending, shard->keep, &offer->ids[admitted], &offer->txs[admitted], why, room);
     if (!error && (error = weft_shard_submit_many(into, offer->pooled, offer->count, NULL)))
         say(error, why, room, "%s",
             error == -EAGAIN ? "the shard's pool is full: try later"
@@ -278,6 +298,30 @@ static int enter(struct ledger_shard *shard, weft_shard *into, struct offer *off
     while (error && admitted--)
         pending_take_back(&shard->pending, &offer->ids[admitted]);
     wefti_lock_give(&shard->lock);
+    return error;
+}
+
+/* Would a shard without blocks take them?  What it would refuse does not make it. */
+static int would_enter(const struct offer *offer, char *why, size_t room) {
+    struct pending nobody = {0};
+    int error = 0;
+    for (size_t i = 0; !error && i < offer->count; i++)
+        error = admit(&nobody, NULL, &offer->ids[i], &offer->txs[i], why, room);
+    pending_free(&nobody);
+    return error;
+}
+
+/* The shard, made if it is not there. */
+static int shard_for(struct ledger *book, const char *name, const struct offer *offer, weft_shard **out, char *why,
+                     size_t room) {
+    if (load_acquire(&book->draining))
+        return say(-ESHUTDOWN, why, room, "the node is going down");
+    int error = weft_shard_find(book->lane, name) ? 0 : would_enter(offer, why, room);
+    if (error)
+        return error;
+    if ((error = weft_shard_get(book->lane, name, out)))
+        say(error, why, room, "making the shard: %s",
+            error == -EUSERS ? "there are as many as there may be" : strerror(-error));
     return error;
 }
 
@@ -292,13 +336,9 @@ int ledger_submit(ledger *book, const char *name, const weft_tx *txs, size_t cou
     offer.txs = mem_resize(NULL, count * sizeof *offer.txs);
     offer.pooled = mem_resize(NULL, count * sizeof *offer.pooled);
     int error = offer.txs && offer.pooled ? 0 : say(-ENOMEM, why, room, "no memory");
-    if (!error && !(error = prepare(book, name, txs, &offer, why, room))) {
-        if ((error = load_acquire(&book->draining) ? -ESHUTDOWN : weft_shard_get(book->lane, name, &shard)))
-            say(error, why, room, "%s",
-                error == -ENOSPC ? "too many shards, or no room on the disk" : strerror(-error));
-        else
-            error = enter(weft_shard_store_state(shard), shard, &offer, why, room);
-    }
+    if (!error && !(error = prepare(book, name, txs, &offer, why, room)) &&
+        !(error = shard_for(book, name, &offer, &shard, why, room)))
+        error = enter(weft_shard_store_state(shard), shard, &offer, why, room);
     free(offer.txs);
     free(offer.pooled);
     free(offer.bytes);

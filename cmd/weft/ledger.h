@@ -79,9 +79,10 @@ void ledger_close(ledger *ledger);
 bool ledger_drain(ledger *ledger, int64_t deadline_ms);
 weft_lane *ledger_lane(ledger *ledger);
 
-/* Into the pool of a shard, made if need be, then scheduled: all of them or none.  ids[i]: of the i-th.
+/* Into the pool of a shard, made if need be, then scheduled: all of them or none; what is refused for its bytes or nonces makes no shard.  ids[i]: of the i-th.
  * Returns 0; -EINVAL (bytes that are no transaction, a bad name: `why` says so); -EAGAIN (pool full: try later); -EALREADY (one of them was
- * taken before, or its nonce is used); -EIO (the shard is stopped); -ENOSPC (too many shards); -ESHUTDOWN; -ENOMEM. */
+ * taken before, or its nonce is used); -EIO (the shard is stopped); -EUSERS (too many shards); -ENOSPC (no
+ * room on the disk to make the shard); -ESHUTDOWN; -ENOMEM. */
 int ledger_submit(ledger *ledger, const char *shard, const weft_tx *txs, size_t count, hash32 *ids, char *why,
                   size_t room);
 
@@ -104,6 +105,8 @@ int ledger_trace_get(ledger *ledger, const char *shard, const hash32 *tx,
                      void (*use)(void *arg, const struct ledger_step *steps, size_t count), void *arg);
 /* A sender's last used nonce; 0: none. */
 uint64_t ledger_nonce(ledger *ledger, const char *shard, const char *sender);
+/* The same, and the one that its next transaction must have: behind those that wait.  0 or -errno. */
+int ledger_nonces(ledger *ledger, const char *shard, const char *sender, uint64_t *used, uint64_t *next);
 
 /* Walk a directory's chains without a node: hashes, checksums, parents, receipts, state.  Each finding is told; `progress` may be NULL.
  * Returns the number of findings; -EBUSY (a node uses it); -EPROTO (a store of another version, or none); -errno if it could not be read. */

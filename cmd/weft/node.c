@@ -301,6 +301,7 @@ int command_node(int argc, char **argv) {
         {"host", 0, OPTION_MANY, &hosts, "NAME", "a name by which the node may be asked, beside numeric addresses", 0},
         {"shard-workers", 'w', OPTION_COUNT, &shard_workers, "N",
          "threads that run shards (usable CPUs, 4 times as many with a store)", 0},
+        {"shards-workers", 0, OPTION_COUNT, &shard_workers, "N", "the same", 0},
         {"workers", 0, OPTION_COUNT, &workers, "N", "threads that answer requests (usable CPUs)", 0},
         {"max-connections", 0, OPTION_COUNT, &connections, "N", "at once; more wait (1000)", 0},
         {"quantum", 'q', OPTION_TIME, &quantum, "MS", "a shard's turn (100ms); 0: one batch", 1000000},

@@ -156,6 +156,19 @@ static void remove_env(const char *path) {
     rmdir(path);
 }
 
+/* What a killed node made and had no time to sync is there, but not durable: so all names are synced at every start.  A parent that may not be read, as
+ * elsewhere than on our own disks, is its owner's matter. */
+static int sync_names(const char *dir, const char *shards) {
+    char *above = joined(dir, "..");
+    int error = above ? sync_dir(above) : -ENOMEM;
+    free(above);
+    if (error == -EACCES || error == -EPERM || error == -EROFS)
+        error = 0;
+    if (!error)
+        error = sync_dir(dir);
+    return error ? error : sync_dir(shards);
+}
+
 static int set_up(struct place *place, const char *dir, bool make, char *why, size_t room) {
     place->lock = -1;
     if (!(place->dir = mem_new(strlen(dir) + 1)))
@@ -178,8 +191,10 @@ static int set_up(struct place *place, const char *dir, bool make, char *why, si
         return refuse(why, room, error, error == -EPROTO ? "not a store of this version" : "FORMAT");
     char *shards = joined(dir, "shards"), *fresh = shards ? joined(shards, ".new") : NULL;
     error = !fresh ? -ENOMEM : make ? make_dir(shards, dir) : 0;
-    if (fresh && make)
+    if (!error && make) {
         remove_env(fresh);
+        error = sync_names(dir, shards);
+    }
     free(shards);
     free(fresh);
     return error ? refuse(why, room, error, "shards") : 0;
@@ -219,8 +234,8 @@ static int make_shard(const char *shards, const char *path, const struct keep_wr
         error = -errno;
     if (error)
         remove_env(fresh);
-    else
-        error = sync_dir(shards);
+    else if ((error = sync_dir(shards)))
+        remove_env(path); /* it would be found, and used, though a power cut might take it */
     free(fresh);
     return error;
 }

@@ -53,6 +53,19 @@ uint64_t ledger_nonce(ledger *book, const char *name, const char *sender) {
     return nonce;
 }
 
+int ledger_nonces(ledger *book, const char *name, const char *sender, uint64_t *used, uint64_t *next) {
+    struct ledger_shard *shard = find(book, name);
+    if (!shard)
+        return -ENOENT;
+    wefti_lock_take(&shard->lock);
+    struct pending_sender *waiting = pending_sender(&shard->pending, sender);
+    *next = waiting ? waiting->nonce : 0;
+    wefti_lock_give(&shard->lock);
+    int error = read_nonce(shard->keep, sender, used);
+    *next = *next > *used ? *next : *used + 1;
+    return error;
+}
+
 /* -- Transactions --------------------------------------------------------------------------------------------------- */
 
 struct search {

@@ -238,8 +238,15 @@ void node_nonce_get(struct rpc_call *call) {
     struct node *node = call->node;
     if (!node_known_shard(call, 0) || !param_is_whole(call, 1))
         return;
+    uint64_t used, next;
+    int error = ledger_nonces(node->ledger, param_text(call, 0), param_text(call, 1), &used, &next);
+    if (error == -EINVAL)
+        used = 0, next = 1; /* longer than a sender can be */
+    else if (error)
+        return rpc_fail(call, RPC_INTERNAL, "Internal error: %s", weft_strerror(error));
     text_put(call->out, "{");
-    text_name_u64(call->out, "nonce", ledger_nonce(node->ledger, param_text(call, 0), param_text(call, 1)));
+    text_name_u64(call->out, "nonce", used);
+    text_name_u64(call->out, "next", next);
     text_put(call->out, "}");
 }
 

@@ -27,7 +27,8 @@ static void *allocate(void *arg, void *memory, size_t old, size_t size) {
         return NULL;
     }
     if (size > old && (size - old > box->most - box->used || (tag == LUA_TSTRING && size > SANDBOX_STRING_MAX + 64))) {
-        box->fresh += box->used; /* Lua now collects everything, which takes as long as there is much */
+        box->full = box->ended =
+            true; /* Lua now collects everything, and may have room then: what that shows is not to be seen */
         return NULL;
     }
     void *moved = mem_resize(memory, size);
@@ -79,6 +80,7 @@ static void on_count(lua_State *lua, lua_Debug *about) {
     }
     if (++box->looks % SANDBOX_LOOKS == 0 && thread_time() - box->began > box->exec->lua_time)
         box->late = box->ended = true;
+    sandbox_gc_look(lua);
     if (box->ended || box->exec->limit - box->exec->gas < SANDBOX_STEP)
         lua_sethook(lua, on_count, LUA_MASKCOUNT, 1);
     sandbox_pay(lua, SANDBOX_STEP);
@@ -98,6 +100,7 @@ static int run(lua_State *lua) {
     struct call *call = lua_touserdata(lua, 1);
     const struct tx *tx = call->box->exec->tx;
     lua_settop(lua, 0);
+    sandbox_gc_begin(lua);
     if (!call->only_compile)
         sandbox_open_libs(lua);
     sandbox_pay(lua, call->size / GAS_BYTES);
@@ -128,8 +131,10 @@ static int result_of(struct sandbox *box, lua_State *lua, int status) {
         return box->error;
     if (status == LUA_OK && !box->ended)
         return 0;
-    if (status == LUA_ERRMEM || box->full)
+    if (status == LUA_ERRMEM || box->full) {
+        exec->gas = exec->limit; /* what was paid depends on how much memory there was */
         return exec_fail(exec, "out of memory");
+    }
     if (box->late) {
         exec->gas = exec->limit;
         return exec_fail(exec, "out of time");

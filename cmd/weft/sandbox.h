@@ -7,6 +7,10 @@
  *          others do, is not concerned.
  * Same.    No time, no randomness, no addresses: pairs goes in order of keys, sort is stable, tostring of a table is "table"; no coroutines, patterns,
  *          finalizers, weak tables, load, string.dump.  Text only: bytecode is refused.
+ * Garbage. When it is collected must not show.  Lua collects when it likes, so it is told not to, and sandbox_gc.c does it, between two instructions, with no
+ *          __mode in any metatable.  When memory is refused Lua collects all the same, but then the call ends, whatever becomes of it.
+ * This     node's word: "out of time" and "out of memory" depend on the machine, and on the seed of Lua's hashes.  Gas does not, and is all used then.  The receipt has
+ *          it, and whoever plays a chain again goes by the receipt, as by the block's environment (docs/decisions/0022).
  */
 #ifndef WEFT_CMD_SANDBOX_H
 #define WEFT_CMD_SANDBOX_H
@@ -33,6 +37,7 @@ struct sandbox {
     bool late;         /* out of time */
     unsigned looks;    /* at the gas */
     int64_t began;     /* the thread's time */
+    size_t collect_at; /* bytes */
 };
 
 /* Is it a chunk?  0, 1 and the reason, -ENOMEM. */
@@ -50,6 +55,13 @@ size_t contract_key(const struct sandbox *box, const char *rest, size_t size, ch
 
 /* -- sandbox_lib.c: what a contract sees --------------------------------------------------------------------------------- */
 void sandbox_open_libs(lua_State *lua);
+
+/* -- sandbox_gc.c: the only one who collects garbage -------------------------------------------------------------------- */
+void sandbox_gc_begin(lua_State *lua); /* may fail, as any of Lua */
+/* The table at the top becomes somebody's metatable. */
+void sandbox_gc_watch(lua_State *lua);
+/* If it is time. */
+void sandbox_gc_look(lua_State *lua);
 
 /* -- sandbox_order.c ------------------------------------------------------------------------------------------------------ */
 int sandbox_pairs(lua_State *lua); /* a function for Lua: pairs(table) */

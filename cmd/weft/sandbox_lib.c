@@ -180,11 +180,14 @@ static int rep(lua_State *lua) { /* string.rep: Lua's goes round as often as it 
 static int set_metatable(lua_State *lua) { /* without finalizers and weak tables: both show when memory is collected */
     luaL_checktype(lua, 1, LUA_TTABLE);
     if (lua_type(lua, 2) == LUA_TTABLE) {
-        lua_getfield(lua, 2, "__gc");
-        lua_getfield(lua, 2, "__mode");
+        lua_pushliteral(lua, "__gc");
+        lua_rawget(lua, 2);
+        lua_pushliteral(lua, "__mode");
+        lua_rawget(lua, 2);
         if (!lua_isnil(lua, -1) || !lua_isnil(lua, -2))
             return luaL_error(lua, "__gc and __mode are not allowed");
         lua_settop(lua, 2);
+        sandbox_gc_watch(lua);
     } else if (!lua_isnil(lua, 2)) {
         return luaL_typeerror(lua, 2, "nil or table");
     }

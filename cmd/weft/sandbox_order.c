@@ -101,11 +101,14 @@ static void value_to_json(lua_State *lua, struct bytes *out, int depth);
 
 /* 1, 2, ... n and nothing else: a list.  Other tables by string keys in order. */
 static void table_to_json(lua_State *lua, struct bytes *out, int depth) {
-    size_t count = 0;
-    lua_Integer length = (lua_Integer)lua_rawlen(lua, -1);
-    for (lua_pushnil(lua); lua_next(lua, -2); lua_pop(lua, 1))
-        count++;
-    bool list = count == (size_t)length;
+    lua_Integer length = 0, largest = 0; /* lua_rawlen has several answers if there are holes */
+    bool list = true;
+    for (lua_pushnil(lua); lua_next(lua, -2); lua_pop(lua, 1), length++) {
+        lua_Integer key = lua_isinteger(lua, -2) ? lua_tointeger(lua, -2) : 0;
+        list &= key > 0;
+        largest = key > largest ? key : largest;
+    }
+    list &= largest == length; /* so many different ones from 1 to there: all of them */
     bytes_put8(out, list ? '[' : '{');
     if (list) {
         for (lua_Integer i = 1; i <= length; i++) {

@@ -50,6 +50,8 @@ struct ledger {
     _Atomic bool ending; /* the time to drain is over: what runs gives up */
     struct wefti_lock lock;
     struct made *spare;
+    int64_t said;    /* when a failed batch was last told of */
+    uint64_t unsaid; /* that were not, since */
 };
 
 /* In the pool a transaction is its id, then its bytes. */

@@ -85,7 +85,11 @@ static void fail_submit(struct rpc_call *call, int error, const char *why) {
     case -EINVAL: rpc_fail(call, RPC_INVALID, "Invalid params: %s", *why ? why : "not a transaction"); break;
     case -EALREADY: rpc_fail(call, RPC_REPLAY, "Replay: %s", *why ? why : "taken before, or its nonce is used"); break;
     case -EIO: rpc_fail(call, RPC_STOPPED, "Shard stopped: its storage failed; reads go on"); break;
-    case -ENOSPC: rpc_fail(call, RPC_SHARDS, "Too many shards"); break;
+    case -EUSERS: rpc_fail(call, RPC_SHARDS, "Too many shards"); break;
+    case -ENOSPC:
+        rpc_fail(call, RPC_FULL, "No room on the disk for the shard: try again later");
+        snprintf(call->data, sizeof call->data, "{\"retry_after_ms\":1000}");
+        break;
     case -ESHUTDOWN: rpc_fail(call, RPC_ENDING, "Shutting down"); break;
     default: rpc_fail(call, RPC_INTERNAL, "Internal error: %s", *why ? why : weft_strerror(error)); break;
     }

@@ -17,7 +17,7 @@ static const char usage[] =
     "       weft tx status|receipt|trace SHARD TX   about a transaction\n"
     "       weft tx block SHARD [NUMBER]            a block; the last one\n"
     "       weft tx state SHARD KEY                 a value\n"
-    "       weft tx nonce SHARD SENDER              the last nonce a sender has used\n"
+    "       weft tx nonce SHARD SENDER              the last nonce a sender has used, and its next\n"
     "       weft tx shards | shard NAME | info | metrics\n"
     "       weft tx call METHOD [PARAMS]            any method of the node's JSON-RPC\n"
     "       weft tx load [OPTION...]                many transactions, measured\n"
@@ -96,7 +96,8 @@ static int next_nonce(struct request *r, const char *shard) {
         complain(me, "%s", r->client.why);
         return -EIO;
     }
-    r->nonce = (uint64_t)json_integer_value(json_object_get(answer, "nonce")) + 1; /* a shard that is not there: 1 */
+    r->nonce =
+        answer ? (uint64_t)json_integer_value(json_object_get(answer, "next")) : 1; /* a shard that is not there */
     json_decref(answer);
     return 0;
 }

@@ -4,7 +4,8 @@
  *     weft_tcp_connect("example.org", 80, &io, weft_after(5000000000));
  *
  * Names are looked up with getaddrinfo(3), so /etc/hosts, nsswitch.conf and the rest are respected, on a pool of threads of its own ("dns", up to
- * 16) that the whole process shares: slow name servers keep no other blocking work waiting.
+ * 16) that the whole process shares: slow name servers keep no other blocking work waiting.  A runtime may have another resolver, such as
+ * c-ares (<weft/cares.h>), which needs no threads.
  */
 #ifndef WEFT_DNS_H
 #define WEFT_DNS_H
@@ -30,6 +31,24 @@ WEFT_API WEFT_MUST_USE int weft_connect_any(const weft_addr *addrs, size_t count
 
 /* weft_resolve and weft_connect_any: in <weft/net.h>.
  * WEFT_API int weft_tcp_connect(const char *host, int port, weft_io **out, weft_deadline until); */
+
+/* -- Another resolver ------------------------------------------------------------------------------------ */
+
+/* Who looks up names for the fibers of a runtime. */
+typedef struct weft_resolver {
+    size_t size; /* sizeof(weft_resolver) */
+    /* As weft_resolve, whose arguments have been looked at; in a fiber, which has not been cancelled yet.  Names in figures come here only with a service that is
+     * not.  Of a failure nothing is left in `addrs`.  Several calls at once, on any worker. */
+    int (*resolve)(void *state, const char *name, const char *service, int family, weft_addr *addrs, size_t room,
+                   weft_deadline until);
+    /* It is used no longer: another took its place, or the runtime is destroyed, and no call is under way.  May be NULL.  Must not wait. */
+    void (*drop)(void *state);
+} weft_resolver;
+
+/* weft_resolve in the fibers of `rt` (NULL: the caller's), and with it every call that connects by name, asks `resolver` from now on; NULL: the
+ * system again.  Calls under way end with the one that they have begun with.  Plain threads always ask the system.
+ * Call from: anywhere.  Returns 0; -EINVAL (no runtime; no function); -E2BIG; -ENOMEM: then `state` is still the caller's. */
+WEFT_API WEFT_MUST_USE int weft_resolver_set(weft_runtime *rt, const weft_resolver *resolver, void *state);
 
 WEFT_EXTERN_C_END
 #endif

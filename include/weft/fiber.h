@@ -17,11 +17,16 @@
  * may then not do is written there.
  *
  * Stacks.  64 KiB of address space unless asked otherwise, of which only touched pages cost memory.  Below each lies a guard page:
- * running over it ends the process with the fiber's name and a backtrace.  Compile with -fstack-clash-protection, or a
- * single frame larger than a page can jump over the guard.
+ * running over it ends the process with the fiber's name, its function (by name if the program exports it, as with -rdynamic; else as
+ * PROGRAM+0xOFFSET, for addr2line) and a backtrace.  Compile with -fstack-clash-protection, or a single frame larger than a
+ * page can jump over the guard.
  *
  * Floating point.  A fiber begins with the rounding mode of the thread that created the runtime, and keeps its own; one that changes it
  * sets it back before it returns, as any function does.
+ *
+ * C++.  An exception must not leave the fiber's function, and a fiber must not wait while it handles one (in a catch block, or in a destructor that
+ * runs because of one): the C++ runtime keeps a list of those for each thread, which the fibers of a worker share.  In metered code put
+ * weft_preempt_off and weft_preempt_on around it.
  *
  * Cancellation.  A cancelled fiber that has not begun never does.  One that waits is woken: the call returns -ECANCELED, and so
  * does every later wait, until it returns.  Clean-up that must wait itself goes between weft_shield and weft_unshield.

@@ -1,16 +1,18 @@
 /* weft/file.h - files and directories, without stopping a worker.
  *
- * The system reads and writes files only blocking, so each call here is a job of the runtime's pool of threads (<weft/blocking.h>), for which the
- * calling fiber waits while others run.  On a plain thread the call is made at once, in place.  A poll task gets -EINVAL from all of them,
- * and uses weft_blocking_poll.
+ * What a system call does with a file may take as long as the disk does, so each call here is a job of the runtime's pool of threads
+ * (<weft/blocking.h>), for which the calling fiber waits while others run; but for these: a read of up to 64 KiB that finds everything in the
+ * system's memory is made at once, without waiting for anything; and with io_uring (<weft/runtime.h>) such a read that has to wait for its
+ * disk, and everything that goes past the memory (O_DIRECT), is an operation of the kernel, without a thread.  Which way it went makes no other
+ * difference.  On a plain thread the call is made in place.  A poll task gets -EINVAL from all of them, and uses weft_blocking_poll.
  *
  *     weft_file *log;
  *     weft_file_open("log", O_WRONLY | O_CREAT | O_APPEND, 0644, &log, WEFT_NEVER);
  *     weft_file_write(log, line, size, 0, WEFT_NEVER);
  *     weft_file_sync(log, WEFT_NEVER);
  *
- * Late and cancelled calls.  One that has not begun is taken back: nothing was done, -ETIMEDOUT or -ECANCELED.  One that has begun cannot be stopped:
- * the call waits for it, and returns what it returned, however late.  So buffers and names are the call's until it returns, and never
+ * Late and cancelled calls.  One that has not begun is taken back: nothing was done, -ETIMEDOUT or -ECANCELED.  One that has begun cannot be stopped
+ * (at most the kernel lets go of one that has done nothing yet): the call waits for it, and returns what it returned, however late.  So buffers and names are the call's until it returns, and never
  * longer: they may lie on the stack, and nothing is copied.
  *
  * Every call returns, beside the errors of the system calls it makes, -ETIMEDOUT; -ECANCELED; -EAGAIN (there is no thread for it, and the system
@@ -105,6 +107,8 @@ WEFT_API void weft_file_free(void *bytes);
 
 /* Write a whole file so that after a crash at any moment there is the old one or the new one: beside it under another name, to the disk,
  * renamed, and the directory to the disk.  `mode` is what the new file has.
+ * A symbolic link at `path` is replaced by the file; what it points to stays as it is.  A directory there is not replaced (-EISDIR).  The other name is
+ * that of the file and 17 bytes more, so that where names have 255 bytes, those of more than 238 are refused: -ENAMETOOLONG.
  * Returns 0; a negative error, after which the old file is still there, unless it was the last step that failed. */
 WEFT_API WEFT_MUST_USE int weft_file_save(const char *path, const void *bytes, size_t size, unsigned mode,
                                           weft_deadline until);

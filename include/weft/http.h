@@ -148,6 +148,8 @@ WEFT_API WEFT_MUST_USE int weft_http_client_open(weft_io *connection, const char
 WEFT_API void weft_http_client_close(weft_http_client *client);
 
 /* Ask, and wait for the head of the answer.  `fields` is "Name: value\r\n..." or NULL.  Then read its body to the end before asking again.
+ * Answers of 100 to 199 are waited past, but 101: to a request whose fields have Upgrade and "Connection: Upgrade" it is the answer, after which the
+ * connection is open no longer and its stream the other protocol's; to any other request it is malformed.
  * Returns its status; -EBADMSG (malformed, or an answer to nothing); -EINVAL (what is asked is malformed, has a length or a coding of its own, or is
  * a CONNECT), -EMSGSIZE (head above 8 KiB), -EBUSY (the last body has not been read): nothing was sent; -ECONNRESET; -ETIMEDOUT; -ECANCELED. */
 WEFT_API int weft_http_ask(weft_http_client *client, const char *method, const char *target, const char *fields,

@@ -48,7 +48,8 @@ WEFT_API int weft_close(weft_io *io);
 /* The descriptor, for options and looking. */
 WEFT_API int weft_io_fd(const weft_io *io);
 
-/* Read what is there, at least one byte.  Returns how many; 0 at the end; a negative error. */
+/* Read what is there, at least one byte.  Returns how many; 0 at the end; a negative error.
+ * With size 0 it returns 0 at once, whatever is there, and takes no datagram; it is no end then.  (-ECANCELED, -EBADF, -EINVAL as ever.) */
 WEFT_API ssize_t weft_read(weft_io *io, void *buffer, size_t size, weft_deadline until);
 /* Into several parts, of which at most the first 1,024 are used. */
 WEFT_API ssize_t weft_readv(weft_io *io, const struct iovec *parts, int count, weft_deadline until);
@@ -111,8 +112,10 @@ typedef struct weft_reader {
 WEFT_API void weft_reader_init(weft_reader *reader, weft_io *io, void *buffer, size_t room);
 
 /* Read up to and including the next `mark`.  *piece points into the buffer, and is good until the next call.
- * Returns its length; at the end of the stream what is left without a mark, then 0; -EMSGSIZE (longer than the buffer; nothing
- * is lost, weft_reader_read gets it); or as weft_read, after which the call may be repeated. */
+ * Returns its length; at the end of the stream what is left without a mark, then 0; -EMSGSIZE (the buffer is full, and there is no mark in it; nothing
+ * is lost, weft_reader_read gets it); or as weft_read, after which the call may be repeated.
+ * A piece that fills the buffer to the last byte, its mark, is good.  One without a mark must be shorter than the buffer, since the end of the stream
+ * is seen only by reading on: -EMSGSIZE. */
 WEFT_API ssize_t weft_read_until(weft_reader *reader, char mark, char **piece, weft_deadline until);
 /* As weft_read and weft_read_exact, first from the buffer. */
 WEFT_API ssize_t weft_reader_read(weft_reader *reader, void *buffer, size_t size, weft_deadline until);

@@ -94,7 +94,7 @@ WEFT_API int weft_nursery_go(weft_nursery *n, weft_fiber_fn fn, void *arg, weft_
  * A thread that drives the runtime must not: nobody would drive it.
  * Suspends: unless there is no child left.
  * Returns the first child's negative status; else -ETIMEDOUT (its deadline passed, or that of a weft_timeout), -ECANCELED (cancelled), or 0.
- * A child's handle may learn of its end a moment later than this returns: join it with a deadline, not with WEFT_NOW.
+ * Every child's handle knows of its end then: weft_task_is_done is true, and weft_join need not wait.
  * Not waited, and nothing has changed: -EDEADLK (the caller is one of its children), -EACCES (not the owner), -EBUSY (another thread awaits it, or a
  * newer nursery of this fiber is still open), -EINVAL (in a poll task).  weft_nursery_state_of tells these from a child's. */
 WEFT_API int weft_nursery_await(weft_nursery *n);
@@ -110,8 +110,8 @@ WEFT_API void weft_nursery_close(weft_nursery *n);
 /* Cancel every child, and what belongs to them.  Idempotent; does nothing when nothing is left.  Call from where weft_nursery_spawn may be called. */
 WEFT_API void weft_nursery_cancel(weft_nursery *n);
 
-/* From `until` on it is as if cancelled, with WEFT_REASON_TIMEOUT, and await returns -ETIMEDOUT: whatever the owner is doing.  Moves an earlier or later
- * one; WEFT_NEVER takes it away.
+/* From `until` on it is as if cancelled, with WEFT_REASON_TIMEOUT, and await returns -ETIMEDOUT: whatever the owner is doing; one that
+ * has passed acts before this returns.  Moves an earlier or later one; WEFT_NEVER takes it away.
  * Call from: the owner.
  * Returns 0; -EACCES; -ENOMEM, -EAGAIN, -ESHUTDOWN as weft_spawn: then there is none. */
 WEFT_API int weft_nursery_set_deadline(weft_nursery *n, weft_deadline until);

@@ -74,18 +74,19 @@ WEFT_API int weft_send_ref(weft_runtime *rt, weft_pid to, uint64_t tag, void *da
 /* Send, and wait for a reply: a message with the same tag, which weft_reply sends.  In a process that is a fiber.  Other messages wait.
  * A reply that comes too late is thrown away.
  * Returns 0 and fills `reply`; -ETIMEDOUT; -ECANCELED; -ESRCH (also: it ended before it replied); -EINVAL (not in such a process); -EDEADLK (it
- * is the caller); and as weft_send. */
+ * is the caller; in a filter); and as weft_send. */
 WEFT_API int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, weft_deadline until);
 /* Send to the sender of a message, with its tag.  In a task of the runtime.  As weft_send; -EINVAL: no process has sent it. */
 WEFT_API int weft_reply(const weft_message *to, const void *data, size_t size);
 
 /* -- A process that is a fiber ------------------------------------------------------------------------ */
 
-/* What to take: true takes the message. */
+/* What to take: true takes the message.  Must not receive or ask itself (-EDEADLK). */
 typedef bool (*weft_filter_fn)(const weft_message *message, void *arg);
 
 /* The first message that the filter takes (NULL: any); the others keep their places.  The message stays valid until the next call.
- * Returns 0; -ETIMEDOUT; -ECANCELED (it is to end: also when there are messages); -EINVAL (not in a process that is a fiber). */
+ * Returns 0; -ETIMEDOUT; -ECANCELED (it is to end: also when there are messages); -EINVAL (not in a process that is a fiber); -EDEADLK (in a
+ * filter). */
 WEFT_API int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_deadline until);
 
 /* -- A process that is a class ------------------------------------------------------------------------ */
@@ -105,7 +106,7 @@ typedef struct weft_step {
     weft_step_status status;
     int result; /* with DONE: 0 or a negative error */
     /* With UPGRADE: same state, same pid, same mailbox.  Its state_size is no larger (else the process ends with -EINVAL); its init is not
-     * called, and at the end its close is. */
+     * called, and at the end its close is.  The events of this step were for the old class; the new one gets those after them. */
     const weft_process_class *upgrade;
     struct wefti_step *internal;
 } weft_step;
@@ -152,7 +153,7 @@ typedef struct weft_process_spec {
     const char *name; /* for dumps; NULL: the class's */
     const char *registered; /* a name under which weft_whereis finds it; NULL: none */
     uint32_t max_messages; /* of the mailbox; 0: no bound */
-    uint64_t max_bytes;
+    uint64_t max_bytes; /* of the messages in it, an empty one counting as one byte; 0: no bound */
     weft_mailbox_policy policy;
     bool trap_exit; /* exits of linked processes come as messages */
     bool wake_blocked_on_message; /* a class that waits for a command is also called when a message comes */

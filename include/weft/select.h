@@ -51,7 +51,7 @@ WEFT_API weft_case weft_case_watch(weft_watch *watch, uint64_t *version, void *v
 WEFT_API weft_case weft_case_event(weft_event *event);
 /* The descriptor is ready: for reading, which is also the end of the stream, a connection to accept, or an error (WEFT_FD_READ), or for writing
  * (WEFT_FD_WRITE); for both use two cases.  Nothing is read or written: make the call afterwards, with WEFT_NOW if others might be quicker.
- * The result is what it is ready for; -EBADF (closed meanwhile); -EINVAL (neither or both); -EOPNOTSUPP (a stream above a descriptor, such as TLS:
+ * The result is what it is ready for; -EBADF (closed meanwhile); -EINVAL (neither or both; a socket in memory, of <weft/sim.h>, of another runtime); -EOPNOTSUPP (a stream above a descriptor, such as TLS:
  * read it in a fiber of its own, which sends what comes through a channel). */
 WEFT_API weft_case weft_case_io(weft_io *io, int events);
 /* The same for a descriptor of another library, as weft_fd_wait: WEFT_FD_READ, WEFT_FD_WRITE or both. */

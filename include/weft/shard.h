@@ -58,7 +58,7 @@ typedef struct weft_executor {
      * committed, its transactions are removed, the shard goes on.  It may run only the first of them, and make batch->count smaller, to 1 or more:
      * then the others stay in the pool, in front. */
     int (*execute)(void *self, void *shard_state, weft_batch *batch);
-    /* After the commit, or when execute or commit failed: give batch->out back. */
+    /* After the commit, or when execute or commit failed: give batch->out back.  A committed block is in the shard's figures already. */
     void (*release)(void *self, weft_batch *batch, int committed);
     void *self;
 } weft_executor;

@@ -9,8 +9,8 @@
  *     net.loss = 10000;                               // one datagram in 100
  *     int error = weft_sim_net_open(&net);            // in a fiber of a runtime with config.sched = WEFT_SCHED_SIM
  *
- * Such a socket has no number (weft_io_fd returns -1), may be used by tasks of its runtime only, and not in a select (-EOPNOTSUPP).  Descriptors that come from outside
- * (weft_io_open) stay real.
+ * Such a socket has no number (weft_io_fd returns -1) and may be used by tasks of its runtime only.  Descriptors that come from outside
+ * (weft_io_open) stay real; a select may have both.
  *
  * Nodes are addresses: a fiber that has called weft_sim_node("10.0.0.2") connects from there; one that has not, from 127.0.0.1.  weft_connect_any tries
  * one address after the other, each for a second at most.

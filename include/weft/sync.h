@@ -71,15 +71,22 @@ WEFT_API bool weft_mutex_is_mine(const weft_mutex *mutex);
 
 /* -- Readers and writers ------------------------------------------------------------------------------ */
 
-/* Any number of readers, or one writer.  In order of arrival: readers that come while a writer waits go behind it, so neither side
- * starves.  A reader must therefore not ask for a second read lock, and nobody can turn a read lock into a write lock. */
+/* Any number of readers, or one writer.
+ * Order.  As with a mutex: whoever asks at the right moment gets in, also before those who have just been woken; but one who has waited
+ * for a millisecond is let in by the next unlock that makes it possible.  Readers that come while a writer waits go behind it.  So
+ * neither side starves; a reader must therefore not ask for a second read lock, and nobody can turn a read lock into a write lock.
+ * With WEFT_RWLOCK_FIFO everyone gets in strictly in order of arrival, which is much slower when several workers want it. */
 typedef struct weft_rwlock {
     weft_sync_room room;
 } weft_rwlock;
 
+#define WEFT_RWLOCK_FIFO 1u
 #define WEFT_RWLOCK_INIT {WEFT_SYNC_ROOM_INIT(0, 0)}
+#define WEFT_RWLOCK_FIFO_INIT {WEFT_SYNC_ROOM_INIT(0, WEFT_RWLOCK_FIFO)}
 
 WEFT_API void weft_rwlock_init(weft_rwlock *rwlock);
+/* flags: 0 or WEFT_RWLOCK_FIFO.  Returns 0; -EINVAL. */
+WEFT_API int weft_rwlock_init_with(weft_rwlock *rwlock, unsigned flags);
 /* Returns 0; -EBUSY (locked, or somebody waits); -EINVAL. */
 WEFT_API int weft_rwlock_destroy(weft_rwlock *rwlock);
 /* May suspend.  Returns 0: locked; -EDEADLK (the caller has the write lock). */
@@ -120,16 +127,23 @@ WEFT_API int weft_cond_broadcast(weft_cond *cond);
 
 /* -- Semaphore ---------------------------------------------------------------------------------------- */
 
-/* Permits that are acquired and released, by anyone.  First come, first served: one who wants many is not overtaken by those who want
- * few. */
+/* Permits that are acquired and released, by anyone.
+ * Order.  As with a mutex: whoever asks at the right moment gets them, also before one who has just been woken; but to one who has waited
+ * for a millisecond they are handed as soon as there are enough.  While one waits who wants many, what is released is kept for
+ * him, and those who want few go behind.  With WEFT_SEM_FIFO permits are handed out strictly in order of arrival: fair to the
+ * letter, and much slower when several workers want them. */
 typedef struct weft_sem {
     weft_sync_room room;
 } weft_sem;
 
+#define WEFT_SEM_FIFO 1u
 /* At first 0 to 2^32 - 1 permits. */
 #define WEFT_SEM_INIT(permits) {WEFT_SYNC_ROOM_INIT((uint64_t)(permits) << 1, 0)}
+#define WEFT_SEM_FIFO_INIT(permits) {WEFT_SYNC_ROOM_INIT((uint64_t)(permits) << 1, WEFT_SEM_FIFO)}
 
 WEFT_API void weft_sem_init(weft_sem *sem, uint32_t permits);
+/* flags: 0 or WEFT_SEM_FIFO.  Returns 0; -EINVAL. */
+WEFT_API int weft_sem_init_with(weft_sem *sem, uint32_t permits, unsigned flags);
 /* Returns 0; -EBUSY (somebody waits); -EINVAL. */
 WEFT_API int weft_sem_destroy(weft_sem *sem);
 /* May suspend.  All of them, or none. */

@@ -167,7 +167,8 @@ WEFT_API weft_reason weft_cancel_reason(void);
 /* The task whose poll is running on this thread, or NULL. */
 WEFT_API weft_task *weft_task_self(void);
 WEFT_API const char *weft_task_name(const weft_task *task);
-/* The state in words: "idle", "scheduled", "running", "complete"; "exhausted" for a fiber that waits for more budget. */
+/* The state in words: "idle", "scheduled", "running" (also of one that has yielded, until its next turn), "complete"; "exhausted" for a
+ * fiber that waits for more budget. */
 WEFT_API const char *weft_task_state(const weft_task *task);
 /* Say what the running task waits for, in a dump: a static string, NULL to clear. */
 WEFT_API void weft_task_waits_for(weft_task *self, const char *what);

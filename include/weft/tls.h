@@ -57,6 +57,16 @@ WEFT_API WEFT_MUST_USE int weft_tls_client(const weft_tls_options *options, weft
 /* Connections that use it keep it.  NULL is allowed. */
 WEFT_API void weft_tls_free(weft_tls *tls);
 
+/* One more certificate of a server (key_file NULL: the key is in cert_file too): a client that asks for a name in it (SNI; "*.example.org" matches as
+ * OpenSSL does, a whole label) gets this one.  Who asks for a name in the certificate of the options, for none, or for one that is nowhere, gets that of the
+ * options; of several the one added first.  All other settings are the server's.
+ * Call from: anywhere, while connections are made too; reads files.  Returns as weft_tls_server; -EINVAL (a client's): then nothing has changed. */
+WEFT_API WEFT_MUST_USE int weft_tls_add(weft_tls *server, const char *cert_file, const char *key_file);
+/* Read all files again, those of weft_tls_add too: for certificates that were renewed.  Connections that are opened from now on have the new ones; those that
+ * are open stay as they are, and sessions can be gone on from.
+ * Call from: anywhere, as above.  Returns as weft_tls_server: on failure nothing has changed. */
+WEFT_API WEFT_MUST_USE int weft_tls_reload(weft_tls *tls);
+
 /* The stream of a connection, which becomes its own.  Nothing is sent yet.  Of a client `host` is who it must be: a name, or a numeric
  * address; it may be NULL only with no_verify.  Of a server it is not used.
  * Returns 0; -EINVAL; -ENOMEM: then the connection is still the caller's. */

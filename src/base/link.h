@@ -34,4 +34,29 @@ static inline struct wefti_link *wefti_chain_take(struct wefti_chain *chain) {
     return item;
 }
 
+/* `more` behind it. */
+static inline void wefti_chain_join(struct wefti_chain *chain, struct wefti_chain more) {
+    if (!more.count)
+        return;
+    if (chain->count)
+        chain->last->next = more.first;
+    else
+        chain->first = more.first;
+    chain->last = more.last;
+    chain->count += more.count;
+}
+
+/* The first `count` of it, which has as many. */
+static inline struct wefti_chain wefti_chain_cut(struct wefti_chain *chain, uint32_t count) {
+    struct wefti_chain cut = {chain->first, chain->first, count};
+    if (!count)
+        return cut;
+    for (uint32_t i = 1; i < count; i++)
+        cut.last = cut.last->next;
+    chain->first = cut.last->next;
+    chain->count -= count;
+    cut.last->next = NULL;
+    return cut;
+}
+
 #endif

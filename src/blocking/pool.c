@@ -446,7 +446,7 @@ weft_pool *weft_runtime_pool(weft_runtime *rt) {
         return pool_of(found);
     if (load_relaxed(&rt->phase) == WEFTI_STOPPED || make(NULL, &made)) /* a look: destroy looks for it again */
         return NULL;
-    made->annex = (struct wefti_annex){NULL, annex_stop, annex_report, annex_end};
+    made->annex = (struct wefti_annex){NULL, annex_stop, annex_report, annex_end, NULL};
     made->rt = rt;
     snprintf(made->name, sizeof made->name, "%s", rt->name);
     found = wefti_annex_hang(rt, WEFTI_ANNEX_POOL, &made->annex);

@@ -75,12 +75,12 @@ static inline struct wefti_chan *wefti_chan_of(weft_chan *ch) { return (struct w
  * fiber may have come to another thread since. */
 static inline void wefti_chan_lock_fast(struct wefti_chan *ch) {
     struct wefti_worker *w = wefti_worker_self();
-    wefti_bias_take(&ch->lock, w, w && w->rt->heavy_fence);
+    wefti_bias_take(&ch->lock, w, w ? w->rt->bias_streak : 0);
 }
 /* Anywhere. */
 static inline void wefti_chan_lock(struct wefti_chan *ch) {
     struct wefti_worker *w = wefti_worker_here();
-    wefti_bias_take(&ch->lock, w, w && w->rt->heavy_fence);
+    wefti_bias_take(&ch->lock, w, w ? w->rt->bias_streak : 0);
 }
 
 /* May the caller make one without a capability?  0; -EPERM. */

@@ -11,7 +11,7 @@
  *         floating-point exceptions: after a switch they may be either side's, or cleared, but never cause a trap.
  * Unwinding.  Call frame information is right at every instruction, so debuggers and profilers see through a switch; the
  *         first frame of a context ends the backtrace.
- * Checked by.  test/unit/ctx_switch.c, natively and on emulated processors.
+ * Checked by.  test/unit/ctx_*.c, natively and on emulated processors.
  */
 #ifndef WEFTI_CTX_CTX_H
 #define WEFTI_CTX_CTX_H

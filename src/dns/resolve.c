@@ -168,7 +168,7 @@ int weft_resolve(const char *name, const char *service, int family, weft_addr *a
     if (strlen(name) >= NAME_MAX_SIZE || (service && strlen(service) >= SERVICE_SIZE))
         return -ENAMETOOLONG;
     int result = numeric(name, service, family, addrs);
-    if (result)
+    if (result || wefti_resolver_ask(name, service, family, addrs, room, until, &result))
         return result;
     struct lookup *lookup = wefti_alloc(sizeof *lookup);
     if (!lookup)

@@ -20,7 +20,7 @@ static void drop_fiber(void *state) {
     if (fiber->account)
         wefti_account_close(fiber);
     if (fiber->owner)
-        fiber->owner->ended(fiber);
+        fiber->owner->kind->ended(fiber);
 }
 
 /* Is it in the guard of the stack that this fiber runs on? */
@@ -38,9 +38,10 @@ static bool describe_overflow(uintptr_t address, char *text, size_t room) {
         task = is_below(w->left, address) ? w->left : w->pinned.count ? wefti_task_of(w->pinned.last) : NULL;
     if (!is_below(task, address))
         return false;
-    struct wefti_stack *stack = wefti_fiber_of(task)->stack;
-    snprintf(text, room, "weft: stack overflow in fiber \"%s\" (entry %p, stack of %zu bytes); backtrace:\n",
-             task->name, (void *)(uintptr_t)wefti_fiber_of(task)->fn, (size_t)1 << stack->log2);
+    char name[WEFTI_NAME_ROOM], entry[512];
+    wefti_symbol((uintptr_t)wefti_fiber_of(task)->fn, entry, sizeof entry);
+    snprintf(text, room, "weft: stack overflow in fiber \"%s\" (entry %s, stack of %zu bytes); backtrace:\n",
+             wefti_printable(task->name, name, sizeof name), entry, (size_t)1 << wefti_fiber_of(task)->stack->log2);
     return true;
 }
 

@@ -5,12 +5,6 @@
 #include "sched/spawn.h"
 #include "task/fiber.h"
 
-/* What a fiber may belong to: the first field of it. */
-struct wefti_owner {
-    /* The fiber has ended with task.status; on a worker, before anybody who joins it learns of it.  Its memory may be gone afterwards. */
-    void (*ended)(struct wefti_fiber *fiber);
-};
-
 /* The caller's spec as this library knows it.  0; -EINVAL; -E2BIG. */
 int wefti_fiber_known(const weft_fiber_spec **spec, weft_fiber_spec *known);
 /* A fiber, all but started: wefti_spawn_submit(room) does that.  As weft_fiber_spawn. */

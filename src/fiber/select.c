@@ -110,14 +110,21 @@ static int wait_any(struct select *s, int64_t until) {
                     : wefti_waiter_wait_any(s->waiters, &s->choice, until, "a select");
 }
 
-/* The first time that one of the cases waits for, and which. */
+#define LOOK (-2)
+
+/* The first time that one of the cases waits for, and which; LOOK: then one of them may be able to happen; -1: none before `until`. */
 static int64_t earliest(const struct select *s, int64_t until, int *index) {
     *index = -1;
-    for (unsigned i = 0; i < s->count; i++)
-        if (s->cases[i].kind && !s->cases[i].kind->begin && s->cases[i].at < until) {
-            until = s->cases[i].at;
-            *index = (int)i;
+    for (unsigned i = 0; i < s->count; i++) {
+        const struct weft_case_kind *kind = s->cases[i].kind;
+        if (WEFTI_LIKELY(!kind || (kind->begin && !kind->when)))
+            continue;
+        int64_t at = kind->when ? kind->when(&s->cases[i]) : s->cases[i].at;
+        if (at < until) {
+            until = at;
+            *index = kind->when ? LOOK : (int)i;
         }
+    }
     return until;
 }
 
@@ -147,6 +154,8 @@ static int select_in(struct select *s, weft_deadline until) {
             s->cases[timer].result = 0;
             return timer;
         }
+        if (why == -ETIMEDOUT && timer == LOOK)
+            continue;
         if (why != -EAGAIN)
             return why;
         if (s->sleep)

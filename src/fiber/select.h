@@ -43,6 +43,9 @@ struct weft_case_kind {
     /* The select begins, and is over: the thing must not go meanwhile.  NULL: its owner sees to that. */
     void (*hold)(weft_case *c);
     void (*drop)(weft_case *c);
+    /* When it can happen without anybody serving the record; WEFT_NEVER: not so.  NULL: never so.  Asked before the records are put in, by
+     * things that only tasks of one thread can change meanwhile. */
+    int64_t (*when)(const weft_case *c);
     const struct wefti_case_sleep *sleep; /* NULL: whoever serves the record wakes the thread */
 };
 

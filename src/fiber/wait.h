@@ -112,12 +112,13 @@ static inline void wefti_waiters_append(struct wefti_waiters *list, struct wefti
     waiter->linked = true;
 }
 
-/* At the front: for one who was there before. */
-static inline void wefti_waiters_prepend(struct wefti_waiters *list, struct wefti_waiter *waiter) {
-    waiter->prev = NULL;
-    waiter->next = list->first;
-    *(list->first ? &list->first->prev : &list->last) = waiter;
-    list->first = waiter;
+/* Before `next`, which is in the list, or at the end when that is NULL: for one who was there before. */
+static inline void wefti_waiters_insert(struct wefti_waiters *list, struct wefti_waiter *waiter,
+                                        struct wefti_waiter *next) {
+    waiter->next = next;
+    waiter->prev = next ? next->prev : list->last;
+    *(waiter->prev ? &waiter->prev->next : &list->first) = waiter;
+    *(next ? &next->prev : &list->last) = waiter;
     waiter->linked = true;
 }
 

@@ -1,4 +1,4 @@
-/* file.c - open files: reading and writing at a place.
+/* file.c - open files: opened and closed, and what is asked of one as a whole.
  *
  * Closing.  A call counts itself in `users` while it is under way; the last one out of a closed file closes the descriptor, so its number is
  * not another file's while a job uses it.  All under the lock. */
@@ -11,16 +11,6 @@
 #include <unistd.h>
 
 #include "fiber/wait.h"
-#include "queue/lock.h"
-
-#define PARTS_MAX 1024 /* IOV_MAX */
-
-struct weft_file {
-    struct wefti_lock lock;
-    int fd;
-    uint32_t users;
-    bool closed;
-};
 
 /* -- Opening and closing -------------------------------------------------------------------------------------- */
 
@@ -39,6 +29,9 @@ static ssize_t open_job(void *arg) {
     return fd < 0 ? -errno : fd;
 }
 
+/* Is it read and written past the system's memory?  A pipe with O_DIRECT is something else. */
+static bool is_direct(int fd, int flags) { return (flags & O_DIRECT) && lseek(fd, 0, SEEK_CUR) >= 0; }
+
 int weft_file_open(const char *path, int flags, unsigned mode, weft_file **out, weft_deadline until) {
     if (!path || !out)
         return -EINVAL;
@@ -52,6 +45,7 @@ int weft_file_open(const char *path, int flags, unsigned mode, weft_file **out, 
         return (int)fd;
     }
     file->fd = (int)fd;
+    file->direct = is_direct(file->fd, flags);
     *out = file;
     return 0;
 }
@@ -59,12 +53,14 @@ int weft_file_open(const char *path, int flags, unsigned mode, weft_file **out, 
 int weft_file_adopt(int fd, weft_file **out) {
     if (!out)
         return -EINVAL;
-    if (fcntl(fd, F_GETFD) < 0)
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0)
         return -errno;
     struct weft_file *file = wefti_alloc(sizeof *file);
     if (!file)
         return -ENOMEM;
     file->fd = fd;
+    file->direct = is_direct(fd, flags);
     *out = file;
     return 0;
 }
@@ -117,44 +113,6 @@ int weft_file_close(weft_file *file) {
 
 /* -- Reading and writing --------------------------------------------------------------------------------------- */
 
-struct transfer {
-    int fd;
-    bool writes;
-    const struct iovec *parts;
-    int count;
-    off_t offset;
-};
-
-static ssize_t once(const struct transfer *t, const struct iovec *parts, int count, off_t offset) {
-    ssize_t n;
-    do
-        n = t->writes ? pwritev(t->fd, parts, count, offset) : preadv(t->fd, parts, count, offset);
-    while (n < 0 && errno == EINTR);
-    return n < 0 ? -errno : n;
-}
-
-static ssize_t transfer_job(void *arg) {
-    struct transfer *t = arg;
-    const struct iovec *part = t->parts, *end = t->parts + t->count;
-    size_t cut = 0, done = 0; /* cut: of the first part, what is through already */
-    for (;;) {
-        for (; part < end && cut == part->iov_len; part++)
-            cut = 0;
-        if (part == end)
-            return (ssize_t)done;
-        struct iovec rest = {(char *)part->iov_base + cut, part->iov_len - cut};
-        int count = end - part < PARTS_MAX ? (int)(end - part) : PARTS_MAX;
-        ssize_t n = cut ? once(t, &rest, 1, t->offset + (off_t)done) : once(t, part, count, t->offset + (off_t)done);
-        if (n < 0)
-            return n;
-        if (n == 0)
-            return t->writes ? -EIO : (ssize_t)done; /* a write of nothing would go on for ever */
-        done += (size_t)n;
-        for (cut += (size_t)n; part < end && cut > part->iov_len; part++)
-            cut -= part->iov_len;
-    }
-}
-
 static ssize_t transfer(weft_file *file, bool writes, const struct iovec *parts, int count, off_t offset,
                         weft_deadline until) {
     if (!file || count < 0 || (count && !parts) || offset < 0)
@@ -162,8 +120,7 @@ static ssize_t transfer(weft_file *file, bool writes, const struct iovec *parts,
     ssize_t result = enter(file);
     if (result)
         return result;
-    struct transfer t = {file->fd, writes, parts, count, offset};
-    result = wefti_file_run(transfer_job, &t, writes ? "write a file" : "read a file", until);
+    result = wefti_file_transfer(file, writes, parts, count, offset, until);
     leave(file);
     return result;
 }

@@ -20,17 +20,20 @@ static int perform(void *arg) {
     return 0;
 }
 
-ssize_t wefti_file_run(wefti_file_fn *fn, void *arg, const char *name, weft_deadline until) {
+ssize_t wefti_file_run_paid(wefti_file_fn *fn, void *arg, const char *name, weft_deadline until) {
     struct job job = {fn, arg, 0};
     weft_blocking_spec spec = WEFT_BLOCKING_SPEC_INIT;
     spec.cap = &wefti_cap_library;
     spec.fn = perform;
     spec.arg = &job;
     spec.name = name;
-    int error = wefti_charge_syscall_call();
-    if (!error)
-        error = weft_blocking_call(&spec, NULL, until);
+    int error = weft_blocking_call(&spec, NULL, until);
     return error ? error : job.result;
+}
+
+ssize_t wefti_file_run(wefti_file_fn *fn, void *arg, const char *name, weft_deadline until) {
+    int error = wefti_charge_syscall_call();
+    return error ? error : wefti_file_run_paid(fn, arg, name, until);
 }
 
 ssize_t wefti_file_read_all(int fd, void *bytes, size_t size) {

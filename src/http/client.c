@@ -204,9 +204,11 @@ int weft_http_ask(weft_http_client *client, const char *method, const char *targ
     client->status = 0;
     if (error && error != -EPIPE) /* a server that has closed may have said why */
         return error;
-    bool closes = !x->head.keep_alive; /* we said so */
+    bool closes = !x->head.keep_alive, upgrades = x->head.upgrade.at != NULL; /* we said so */
     x->head.count = 0;
     int used = read_head(x, until);
+    if (used >= 0 && x->head.status == 101 && !upgrades)
+        used = -EBADMSG; /* what follows would be of a protocol that nobody asked for */
     if (used < 0) {
         x->head.count = 0;
         return error ? error : used;

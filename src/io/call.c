@@ -1,52 +1,14 @@
-/* call.c - calls on an open descriptor: try, wait until it is worth it, try again (desc.h has the protocol). */
-#define _GNU_SOURCE
+/* call.c - calls on descriptors, of fibers and plain threads: tried, and waited for (desc.h has the protocol). */
 #include "io/call.h"
 #include "io/mem.h"
 
 #define CALLS_MAX                                                                                                      \
     128 /* a fiber that makes so many in a row without waiting, or up to twice as many, lets others have their turn */
-#define SMALL 16384u /* bytes, whose sending takes about as long as the system call */
-#define THREAD_LOOK INT64_C(10000000) /* ns; of a thread that could get no poke */
 
 /* -- Waiting ----------------------------------------------------------------------------------------------- */
 
 int wefti_desc_wait(struct weft_io *io, struct wefti_worker *w, int direction, uint32_t *seen, int64_t until) {
     return wefti_fiber_waits(io, w, direction, seen, until);
-}
-
-/* A plain thread: as wefti_desc_wait. */
-static int thread_wait(struct weft_io *io, int direction, uint32_t *seen, int64_t until) {
-    struct wefti_waiter waiter;
-    int error = wefti_waiter_init(&waiter), state = 1;
-    if (error) {
-        wefti_desc_unlock(io);
-        return error;
-    }
-    struct wefti_poke *poke = wefti_poke_take(); /* under the lock, which orders it before whoever pokes it */
-    wefti_waiters_append(&io->waiting[direction], &waiter);
-    wefti_desc_unlock(io);
-    bool token = false;
-    while (!token && state == 1) { /* a poke that was not for us is none */
-        int64_t limit = poke ? until : wefti_clock() + THREAD_LOOK;
-        token = wefti_park_fd(&waiter.park, io->fd, direction == WEFTI_IN ? WEFTI_READABLE : WEFTI_WRITABLE,
-                              poke ? poke->fd : -1, limit < until ? limit : until, &state);
-        if (state == -ETIMEDOUT && limit < until)
-            state = 1;
-    }
-    if (poke)
-        wefti_poke_give(poke);
-    if (!token) {
-        wefti_desc_lock(io);
-        bool was = wefti_waiters_remove(&io->waiting[direction], &waiter);
-        io->ready[direction] |= state == 0;
-        *seen = io->events[direction];
-        wefti_desc_unlock(io);
-        if (was)
-            return state;
-        wefti_waiter_settle(&waiter);
-    }
-    *seen = (uint32_t)(uintptr_t)waiter.slot;
-    return (int)waiter.result;
 }
 
 /* As wefti_desc_wait, until the next piece arrives. */
@@ -74,7 +36,7 @@ static int wait_and_unlock(struct weft_io *io, struct wefti_worker *w, int direc
     }
     if (io->mem)
         return mem_wait(io, w, direction, seen, until);
-    return fiber ? wefti_desc_wait(io, w, direction, seen, until) : thread_wait(io, direction, seen, until);
+    return fiber ? wefti_desc_wait(io, w, direction, seen, until) : wefti_thread_wait(io, direction, seen, until);
 }
 
 /* -- Calls ------------------------------------------------------------------------------------------------- */
@@ -108,11 +70,6 @@ int wefti_desc_begin(void) {
     return begin(&w);
 }
 
-/* Under the lock. */
-static bool is_worth(const struct weft_io *io, int direction, const uint32_t *mark) {
-    return io->ready[direction] || (mark && io->events[direction] != *mark);
-}
-
 int wefti_desc_ready(struct weft_io *io, int direction, const uint32_t *mark, bool *waited, int64_t until) {
     uint32_t seen;
     struct wefti_worker *w = wefti_worker_here();
@@ -126,19 +83,17 @@ int wefti_desc_ready(struct weft_io *io, int direction, const uint32_t *mark, bo
         return -EBADF;
     }
     io->users++;
-    *waited = !is_worth(io, direction, mark);
+    *waited = !wefti_desc_is_worth(io, direction, mark);
     if (*waited) {
         error = wait_and_unlock(io, w, direction, &seen, until);
         wefti_desc_lock(io);
     }
-    if (wefti_desc_leave_and_unlock(io))
-        wefti_desc_finish(io);
+    wefti_desc_leave_locked(io);
     return error;
 }
 
-/* C2 and C3, without the waiting.  The lock is not held, and held when it returns.  w: the calling worker. */
-static ssize_t try_call(struct weft_io *io, struct wefti_worker *w, int direction, wefti_desc_fn *call, void *arg,
-                        size_t full, uint32_t seen) {
+ssize_t wefti_desc_try_call(struct weft_io *io, struct wefti_worker *w, int direction, wefti_desc_fn *call, void *arg,
+                            size_t full, uint32_t seen) {
     ssize_t result;
     do
         result = call(io, arg); /* C2 */
@@ -203,15 +158,14 @@ static ssize_t do_call(struct weft_io *io, int direction, wefti_desc_fn *call, v
                 break;
             }
         }
-        result = try_call(io, w, direction, call, arg, full, seen);
+        result = wefti_desc_try_call(io, w, direction, call, arg, full, seen);
         if (WEFTI_LIKELY(result != -EAGAIN))
             break;
         result = io->closed ? -EBADF : -ETIMEDOUT;
         if (io->closed || late)
             break;
     }
-    if (WEFTI_UNLIKELY(wefti_desc_leave_and_unlock(io)))
-        wefti_desc_finish(io);
+    wefti_desc_leave_locked(io);
     return result;
 }
 
@@ -252,97 +206,7 @@ ssize_t wefti_desc_try(struct weft_io *io, int direction, wefti_desc_fn *call, v
     io->users++;
     uint32_t seen = io->events[direction]; /* C1 */
     wefti_desc_unlock(io);
-    result = try_call(io, w, direction, call, arg, full, seen);
-    if (wefti_desc_leave_and_unlock(io))
-        wefti_desc_finish(io);
-    return result;
-}
-
-static void end_poll(struct wefti_poll_wait *wait) {
-    struct weft_io *io = wait->thing;
-    struct wefti_worker *w = wefti_worker_here();
-    wefti_desc_lock(io);
-    wefti_waiters_remove(&io->waiting[wait->waiter.index], &wait->waiter);
-    wefti_desc_unlock(io);
-    if (w && w->rt->sim && w->watch && !io->mem)
-        w->watch->waiting--;
-    wait->end = NULL;
-}
-
-/* A poll task begins a call.  0; -EAGAIN: it waits on; what the wait gave; -EINVAL. */
-static int begin_poll(weft_task *self, struct wefti_poll_wait *poll) {
-    struct wefti_worker *w = wefti_worker_here();
-    if (!w || w->current != self || wefti_task_is_fiber(self))
-        return -EINVAL;
-    if (!poll->end)
-        return 0;
-    if (!wefti_waiter_is_served(&poll->waiter))
-        return -EAGAIN; /* polled for another reason */
-    end_poll(poll);
-    return (int)poll->waiter.result;
-}
-
-/* Under the lock, the descriptor is watched: be woken. */
-static void append_poll(struct weft_io *io, weft_task *self, struct wefti_poll_wait *poll, int direction) {
-    struct wefti_worker *w = wefti_worker_here();
-    wefti_waiter_init_task(&poll->waiter, self);
-    poll->waiter.index = (uint32_t)direction; /* it is in no choice */
-    poll->thing = io;
-    poll->end = end_poll;
-    wefti_waiters_append(&io->waiting[direction], &poll->waiter);
-    if (w->rt->sim && !io->mem)
-        w->watch->waiting++;
-}
-
-ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction, wefti_desc_fn *call,
-                        void *arg, size_t full) {
-    struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
-    ssize_t result = begin_poll(self, poll);
-    if (result)
-        return result;
-    struct wefti_worker *w = wefti_worker_here(); /* which a poll does not leave */
-    wefti_desc_lock_by(io, w);
-    if (io->closed) {
-        wefti_desc_unlock(io);
-        return -EBADF;
-    }
-    io->users++;
-    do { /* until it is told, not ready, or closed */
-        result = io->closed ? -EBADF : -EAGAIN;
-        if (result == -EAGAIN && io->ready[direction]) {
-            uint32_t seen = io->events[direction]; /* C1 */
-            wefti_desc_unlock(io);
-            result = try_call(io, w, direction, call, arg, full, seen);
-        }
-        if (result == -EAGAIN && !io->ready[direction] && !io->closed) {
-            int error = wefti_desc_watch(io, w);
-            result = error ? error : -EAGAIN;
-            io->ready[direction] |= io->always_ready || (io->mem && wefti_mem_hurry(io->mem));
-        }
-    } while (result == -EAGAIN && (io->ready[direction] || io->closed));
-    if (result == -EAGAIN)
-        append_poll(io, self, poll, direction);
-    if (wefti_desc_leave_and_unlock(io))
-        wefti_desc_finish(io);
-    return result;
-}
-
-int wefti_desc_ready_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction, const uint32_t *mark) {
-    struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
-    if (poll->end == end_poll && (poll->thing != io || poll->waiter.index != (uint32_t)direction))
-        end_poll(poll); /* it waited for the other direction */
-    bool waited = poll->end != NULL;
-    int result = begin_poll(self, poll);
-    if (result || waited)
-        return result;
-    wefti_desc_lock(io);
-    result = io->closed ? -EBADF : is_worth(io, direction, mark) ? 0 : wefti_desc_watch(io, wefti_worker_here());
-    if (!result && io->always_ready)
-        io->ready[direction] = true;
-    if (!result && !is_worth(io, direction, mark)) {
-        append_poll(io, self, poll, direction);
-        result = -EAGAIN;
-    }
-    wefti_desc_unlock(io);
+    result = wefti_desc_try_call(io, w, direction, call, arg, full, seen);
+    wefti_desc_leave_locked(io);
     return result;
 }

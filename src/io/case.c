@@ -9,11 +9,15 @@
  *         and finds the record.
  * Held.   The number is not given back to the system before the select is over (`users`); a close ends it with -EBADF.  A foreign descriptor is
  *         watched by way of a duplicate (fd.c), made when the select first has to wait.
+ * Memory. One in the network in memory (mem.h) is asked there.  What was sent to it becomes readable at its time, for which nobody has a timer: the
+ *         select looks again then (`when`).
  * Threads. Nobody watches for a plain thread: it sleeps in the system with all its descriptors, and a poke with which the others wake it.
  * Fields.  thing: the weft_io, of a foreign one the duplicate, if there is one.  at: for what.  value: the kind's own.  extra: HELD, and under
  *         the simulator the watch in which it is counted.
  */
 #define _GNU_SOURCE
+#include "io/mem.h"
+
 #include "io/case.h"
 
 #include <fcntl.h>
@@ -29,20 +33,28 @@ static int direction_of(const weft_case *c) { return c->at == WEFT_FD_WRITE ? WE
 static char held_mark; /* any address */
 #define HELD ((uint64_t *)(void *)&held_mark)
 
-/* One direction of a descriptor; what a stream above one has in its buffers only its own functions know.  0 or a negative error. */
+/* One direction of a descriptor; what a stream above one has in its buffers only its own functions know; one in memory is its network's.
+ * 0 or a negative error. */
 static int may_be_selected(const weft_case *c) {
+    const struct weft_io *io = io_of(c);
     return c->at != WEFT_FD_READ && c->at != WEFT_FD_WRITE ? -EINVAL
-           : io_of(c)->layer || io_of(c)->mem              ? -EOPNOTSUPP
+           : io->layer                                     ? -EOPNOTSUPP
+           : io->mem && io->mem->net != wefti_net_here()   ? -EINVAL
                                                            : 0;
 }
 
+/* Or not held, and the result says why: of one that is closed, only that is known. */
 void wefti_case_hold(weft_case *c) {
-    c->extra = may_be_selected(c) == 0 && wefti_desc_enter(io_of(c)) == 0 ? HELD : NULL;
+    int error = wefti_desc_enter(io_of(c));
+    c->result = error ? error : may_be_selected(c);
+    c->extra = c->result ? NULL : HELD;
+    if (c->result && !error)
+        wefti_desc_leave(io_of(c));
 }
 
 /* It waits, in virtual time too. */
 static void count_in(weft_case *c, struct wefti_worker *w) {
-    if (w && w->rt->sim && w->watch && c->extra == HELD) {
+    if (w && w->rt->sim && w->watch && c->extra == HELD && !io_of(c)->mem) {
         w->watch->waiting++;
         c->extra = (uint64_t *)(void *)w->watch;
     }
@@ -63,7 +75,7 @@ void wefti_case_drop(weft_case *c) {
 
 /* Under the lock: what the system says. */
 static int look(struct weft_io *io, int direction, uint32_t what) {
-    int ready = wefti_fd_state(io->fd, what);
+    int ready = io->mem ? wefti_mem_is_ready(io->mem, direction) ? (int)what : 0 : wefti_fd_state(io->fd, what);
     if (ready)
         io->ready[direction] = true; /* worth trying; the event is still to come */
     return ready;
@@ -71,11 +83,8 @@ static int look(struct weft_io *io, int direction, uint32_t what) {
 
 bool wefti_case_try(weft_case *c) {
     struct weft_io *io = io_of(c);
-    if (!c->extra) { /* not held */
-        int error = may_be_selected(c);
-        c->result = error ? error : -EBADF;
+    if (!c->extra) /* not held */
         return true;
-    }
     wefti_desc_lock(io);
     c->result = io->closed ? -EBADF : look(io, direction_of(c), (uint32_t)c->at);
     wefti_desc_unlock(io);
@@ -113,6 +122,12 @@ bool wefti_case_served(weft_case *c, struct wefti_waiter *waiter) {
     return wefti_case_try(c);
 }
 
+/* Held: so it is open, or being closed, which serves the record. */
+static int64_t when_it_comes(const weft_case *c) {
+    const struct weft_io *io = io_of(c);
+    return c->extra && io->mem ? wefti_mem_next(io->mem, direction_of(c)) : WEFT_NEVER;
+}
+
 /* -- Plain threads --------------------------------------------------------------------------------------------- */
 
 static void *sleep_begin(void) { return wefti_poke_take(); }
@@ -145,6 +160,7 @@ static const struct weft_case_kind io_kind = {.what = "a descriptor",
                                               .served = wefti_case_served,
                                               .hold = wefti_case_hold,
                                               .drop = wefti_case_drop,
+                                              .when = when_it_comes,
                                               .sleep = &wefti_case_sleep};
 
 weft_case weft_case_io(weft_io *io, int events) { return (weft_case){.kind = &io_kind, .thing = io, .at = events}; }

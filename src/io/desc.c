@@ -1,4 +1,4 @@
-/* desc.c - open descriptors: readiness and waiting (desc.h has the protocol). */
+/* desc.c - open descriptors: made and unmade, watched, served (desc.h has the protocol). */
 #define _GNU_SOURCE
 #include "io/mem.h"
 
@@ -131,7 +131,7 @@ int wefti_desc_finish(struct weft_io *io) {
 }
 
 void wefti_desc_lock_slow(struct weft_io *io, struct wefti_worker *w) {
-    wefti_bias_take_slow(&io->lock, w, w && w->rt->heavy_fence);
+    wefti_bias_take_slow(&io->lock, w, w ? w->rt->bias_streak : 0);
 }
 
 int wefti_desc_enter(struct weft_io *io) {
@@ -144,8 +144,7 @@ int wefti_desc_enter(struct weft_io *io) {
 
 void wefti_desc_leave(struct weft_io *io) {
     wefti_desc_lock(io);
-    if (wefti_desc_leave_and_unlock(io))
-        wefti_desc_finish(io);
+    wefti_desc_leave_locked(io);
 }
 
 /* -- Serving ----------------------------------------------------------------------------------------------- */
@@ -240,7 +239,7 @@ static void forget(struct wefti_worker *w) {
     for (struct group *group = pool.groups; group; group = group->next)
         for (uint32_t i = 0; i < WEFTI_IO_GROUP; i++) {
             struct weft_io *io = &group->io[i];
-            /* Its thread has ended: what it has set is known here, and it sets nothing any more. */
+            /* We are its thread, or that has ended: what it has set is known here, and it sets nothing any more. */
             if (load_relaxed(&io->lock.owner) == w)
                 wefti_bias_reset(&io->lock, w);
             if (load_relaxed(&io->watcher) != w)
@@ -298,35 +297,6 @@ int wefti_desc_watch(struct weft_io *io, struct wefti_worker *w) {
         store_relaxed(&io->watcher, w);
     return error;
 }
-
-/* Pokes of plain threads.  They are never closed: who has taken one out of a thread's park may write to it a little later, when the
- * thread is gone; the next one to use it then wakes up for nothing. */
-static struct {
-    struct wefti_lock lock;
-    struct wefti_poke *free;
-} pokes;
-
-struct wefti_poke *wefti_poke_take(void) {
-    wefti_lock_take(&pokes.lock);
-    struct wefti_poke *poke = pokes.free;
-    if (poke)
-        pokes.free = poke->next;
-    wefti_lock_give(&pokes.lock);
-    if (!poke && (poke = wefti_alloc(sizeof *poke)) && (poke->fd = wefti_poke_open()) < 0) {
-        wefti_free(poke, sizeof *poke);
-        poke = NULL;
-    }
-    return poke;
-}
-
-void wefti_poke_give(struct wefti_poke *poke) {
-    wefti_lock_take(&pokes.lock);
-    poke->next = pokes.free;
-    pokes.free = poke;
-    wefti_lock_give(&pokes.lock);
-}
-
-/* -- Closing ----------------------------------------------------------------------------------------------- */
 
 int weft_close(weft_io *io) {
     if (!io)

@@ -80,6 +80,10 @@ static inline bool wefti_desc_leave_and_unlock(struct weft_io *io) {
 }
 /* Nobody uses it any more.  0, or what the system says. */
 int wefti_desc_finish(struct weft_io *io);
+static inline void wefti_desc_leave_locked(struct weft_io *io) {
+    if (WEFTI_UNLIKELY(wefti_desc_leave_and_unlock(io)))
+        (void)wefti_desc_finish(io);
+}
 
 /* One for an open, non-blocking descriptor.  0; -ENOMEM. */
 int wefti_desc_new(int fd, int what, struct weft_io **out);
@@ -97,6 +101,9 @@ struct wefti_watch *wefti_op_ring(struct wefti_worker *w);
  * -ECANCELED: then it did nothing; -ENOBUFS: it was not begun. */
 ssize_t wefti_op_call(struct weft_io *io, int direction, struct wefti_watch *ring, void *bytes, size_t size,
                       int64_t until);
+/* Any operation, for what nobody closes under us, and without a lock: a file's.  False: it was not begun, and nothing has changed.  Else *result:
+ * what it returned; -ETIMEDOUT, -ECANCELED: it was asked to end, and did nothing. */
+bool wefti_op_run(const struct wefti_poll_op *op, int64_t until, const char *words, ssize_t *result);
 /* A poller's event that is DONE; its tag is one of these. */
 struct wefti_op {
     struct wefti_waiter done, closed;
@@ -124,6 +131,13 @@ void wefti_poke_give(struct wefti_poke *poke);
 /* Append the calling fiber of that worker, and wait until it is served.  The lock is held, and given back; the descriptor is watched.
  * 0 and the number of events there were when it was served; or what close says: -EBADF; -ETIMEDOUT; -ECANCELED. */
 int wefti_desc_wait(struct weft_io *io, struct wefti_worker *w, int direction, uint32_t *seen, int64_t until);
+/* The same for a plain thread (thread.c), whatever watches it. */
+int wefti_thread_wait(struct weft_io *io, int direction, uint32_t *seen, int64_t until);
+
+/* Under the lock: is it worth trying?  mark (may be NULL): an earlier number of events. */
+static inline bool wefti_desc_is_worth(const struct weft_io *io, int direction, const uint32_t *mark) {
+    return io->ready[direction] || (mark && io->events[direction] != *mark);
+}
 
 /* Wait until it may be ready, without a system call.  0; a negative error.  *waited: an event has come meanwhile, so that it is ready for sure
  * (or was, if others read it too).  mark (may be NULL): an earlier number of events; if there have been more, it does not wait. */
@@ -144,6 +158,9 @@ int wefti_connect_end(weft_io *io, const weft_addr *addr);
 /* A system call, which returns its result or -errno. */
 typedef ssize_t wefti_desc_fn(struct weft_io *io, void *arg);
 
+/* C2 and C3 of it, without the waiting.  The lock is not held, and held when it returns.  w: the calling worker, or NULL. */
+ssize_t wefti_desc_try_call(struct weft_io *io, struct wefti_worker *w, int direction, wefti_desc_fn *call, void *arg,
+                            size_t full, uint32_t seen);
 /* Repeat it until it does not block.  `full`: how much was asked; 0: less means nothing. */
 ssize_t wefti_desc_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full, int64_t until);
 /* Once, without waiting: -EAGAIN. */

@@ -157,6 +157,21 @@ int64_t wefti_mem_next(struct wefti_mem *mem, int direction) {
     return mem->first ? mem->first->at : mem->ended ? mem->ended_at : INT64_MAX;
 }
 
+static bool has_ended(const struct wefti_mem *mem) {
+    return !mem->first && mem->ended && mem->ended_at <= now(mem) && !is_cut(mem);
+}
+
+bool wefti_mem_is_ready(struct wefti_mem *mem, int direction) {
+    if (mem->kind == WEFTI_MEM_LISTENER)
+        return direction == WEFTI_IN && mem->waiting;
+    if (mem->kind == WEFTI_MEM_DATAGRAM)
+        return direction == WEFTI_OUT || wefti_mem_arrived(mem);
+    if (direction == WEFTI_OUT) /* there is room, or an error to be told */
+        return mem->reset || mem->no_write || !mem->peer || mem->peer->no_read ||
+               mem->peer->queued < mem->net->options.buffer;
+    return mem->reset || mem->no_read || wefti_mem_arrived(mem) || has_ended(mem);
+}
+
 bool wefti_mem_hurry(struct wefti_mem *mem) {
     bool any = false;
     if (mem->kind == WEFTI_MEM_LISTENER || is_cut(mem))
@@ -191,7 +206,7 @@ ssize_t wefti_mem_read(struct wefti_mem *mem, void *bytes, size_t size, bool pee
         return 0;
     struct wefti_piece *piece = wefti_mem_arrived(mem);
     if (!piece)
-        return !mem->first && mem->ended && mem->ended_at <= now(mem) && !is_cut(mem) ? 0 : -EAGAIN;
+        return has_ended(mem) ? 0 : -EAGAIN;
     if (peek)
         return 1;
     size_t want = wefti_net_cut_short(mem->net, size), done = 0;

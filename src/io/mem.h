@@ -92,7 +92,10 @@ bool wefti_mem_send(struct wefti_mem *mem, const void *bytes, size_t size, const
 /* Has the first piece arrived?  NULL: not yet. */
 struct wefti_piece *wefti_mem_arrived(struct wefti_mem *mem);
 void wefti_mem_take(struct wefti_mem *mem);
+/* When there will be something to read, if nothing else is sent; INT64_MAX: nothing is on its way. */
 int64_t wefti_mem_next(struct wefti_mem *mem, int direction);
+/* Need a read or write, or an accept, not wait?  Draws nothing: looking changes no run. */
+bool wefti_mem_is_ready(struct wefti_mem *mem, int direction);
 /* Everything under way arrives now.  True: there was something. */
 bool wefti_mem_hurry(struct wefti_mem *mem);
 

@@ -6,6 +6,8 @@
  *         returned, not lost.
  * Who.    Pinned fibers only.  Their worker's thread writes the operation, hears that it is done, and runs the fiber: `done` needs no lock.
  *         Who closes may be anyone: `closed` stands in the descriptor's list of those who wait.
+ *         (Under the simulator no fiber is pinned: there are no operations.)
+ * Files.  Nobody closes one under a call (file/file.c), so there is only `done`.
  * Checked by.  test/api/io_op.c, test/fault/io_uring.c
  */
 #include "io/desc.h"
@@ -28,6 +30,13 @@ struct wefti_watch *wefti_op_ring(struct wefti_worker *w) {
     return wefti_poller_has_ops(&w->watch->poller) ? w->watch : NULL;
 }
 
+/* Have it end: it is not done, and is when this returns. */
+static void end_op(struct wefti_watch *ring, struct wefti_fiber *self, struct wefti_op *op) {
+    while (!wefti_poller_cancel(&ring->poller, op))
+        wefti_fiber_yield(wefti_worker_here(), self);
+    wefti_fiber_wait_always(self, is_done, op, "an operation to end");
+}
+
 /* Wait until it is done, or asked to end by `until`, a cancellation or a close.  0 or why it was asked. */
 static int wait_over(struct weft_io *io, int direction, struct wefti_watch *ring, struct wefti_op *op, int64_t until,
                      const char *what) {
@@ -43,15 +52,13 @@ static int wait_over(struct weft_io *io, int direction, struct wefti_watch *ring
         return why == -EBADF ? why : 0;
     if (why == -EAGAIN)
         return why;
-    while (!wefti_poller_cancel(&ring->poller, op))
-        wefti_fiber_yield(wefti_worker_here(), self);
-    wefti_fiber_wait_always(self, is_done, op, "an operation to end");
+    end_op(ring, self, op);
     return why;
 }
 
 ssize_t wefti_op_call(struct weft_io *io, int direction, struct wefti_watch *ring, void *bytes, size_t size,
                       int64_t until) {
-    struct wefti_poll_op what = {direction == WEFTI_IN ? WEFTI_OP_RECV : WEFTI_OP_SEND, io->fd, bytes, size};
+    struct wefti_poll_op what = {direction == WEFTI_IN ? WEFTI_OP_RECV : WEFTI_OP_SEND, io->fd, bytes, size, 0};
     struct wefti_op op;
     int why = -EAGAIN;
     const char *words = direction == WEFTI_IN ? "a descriptor to read" : "a descriptor to write";
@@ -78,4 +85,19 @@ ssize_t wefti_op_call(struct weft_io *io, int direction, struct wefti_watch *rin
     ring->waiting--;
     /* Data that came before the deadline is the caller's; before a close it is nobody's, as in any other wait. */
     return why == -EBADF || (why && op.done.result == -ECANCELED) ? why : op.done.result;
+}
+
+bool wefti_op_run(const struct wefti_poll_op *what, int64_t until, const char *words, ssize_t *result) {
+    struct wefti_worker *w = wefti_worker_here();
+    struct wefti_watch *ring = w ? wefti_op_ring(w) : NULL;
+    struct wefti_op op;
+    if (!ring || wefti_waiter_init(&op.done) || !wefti_poller_begin(&ring->poller, what, &op))
+        return false;
+    struct wefti_fiber *self = wefti_fiber_self();
+    int why = wefti_fiber_wait(self, is_done, &op, until, words);
+    if (why && !is_done(&op))
+        end_op(ring, self, &op);
+    ssize_t n = op.done.result;
+    *result = why && (n == -ECANCELED || n == -EINTR) ? why : n;
+    return true;
 }

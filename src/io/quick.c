@@ -51,7 +51,7 @@ static __attribute__((noinline)) bool by_ring(struct weft_io *io, struct wefti_w
 
 ssize_t weft_read(weft_io *io, void *bytes, size_t size, weft_deadline until) {
     struct wefti_worker *w = wefti_worker_self();
-    if (WEFTI_UNLIKELY(!begin_quickly(io, w)))
+    if (WEFTI_UNLIKELY(!size || !begin_quickly(io, w))) /* of nothing, not even a wait */
         return wefti_read_anyhow(io, bytes, size, until);
     ssize_t result;
     if (w->rt->uring)

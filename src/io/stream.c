@@ -44,7 +44,19 @@ static __attribute__((noinline)) ssize_t layered(weft_io *io, int direction, wef
     return direction == WEFTI_IN ? wefti_layer_read(io, &call, &part, 1) : wefti_layer_write(io, &call, &part, 1);
 }
 
+/* Nothing is asked: nothing is waited for, and no datagram taken.  0; -EBADF. */
+static ssize_t read_nothing(weft_io *io) {
+    int error = wefti_desc_enter(io);
+    if (!error)
+        wefti_desc_leave(io);
+    return error;
+}
+
 ssize_t wefti_read_anyhow(weft_io *io, void *buffer, size_t size, weft_deadline until) {
+    if (WEFTI_UNLIKELY(size == 0)) {
+        int error = wefti_desc_begin();
+        return error ? error : read_nothing(io);
+    }
     if (WEFTI_UNLIKELY(io->layer))
         return layered(io, WEFTI_IN, (weft_stream_call){.until = until}, buffer, size);
     if (WEFTI_LIKELY(io->plain))
@@ -107,6 +119,8 @@ ssize_t weft_try_read(weft_io *io, void *buffer, size_t size) {
     struct buffer arg = {buffer, size};
     if (WEFTI_UNLIKELY(io->layer))
         return -EOPNOTSUPP;
+    if (WEFTI_UNLIKELY(size == 0))
+        return read_nothing(io);
     return wefti_desc_try(io, WEFTI_IN, read_once, &arg, size);
 }
 

@@ -44,14 +44,15 @@ void wefti_nursery_leave(struct wefti_nursery *n) {
         wefti_free(n, sizeof *n);
 }
 
-/* C1, on the worker on which it has ended. */
+/* C1, on the worker on which it has ended.  Returns with the lock. */
 static void ended(struct wefti_fiber *fiber) {
     struct wefti_nursery *n = (struct wefti_nursery *)(void *)fiber->owner; /* owner is its first field */
-    int status = fiber->task.status;
+    int status = load_own(&fiber->task.status);
     bool cancel = false;
     wefti_lock_take(&n->lock);
     unlink_child(n, fiber);
-    wefti_waker waker = WEFTI_UNLIKELY(n->told != NULL) ? n->told(n, fiber) : 0;
+    if (WEFTI_UNLIKELY(n->told != NULL))
+        n->also = n->told(n, fiber);
     if (WEFTI_UNLIKELY(status < 0 && status != -ECANCELED)) {
         if (!n->error)
             n->error = status;
@@ -62,10 +63,18 @@ static void ended(struct wefti_fiber *fiber) {
         wefti_nursery_cancel_begun(n);
         wefti_lock_take(&n->lock); /* our own count keeps it */
     }
+}
+
+/* C2 to C4: it is COMPLETE. */
+static void left(struct wefti_owner *owner) {
+    struct wefti_nursery *n = (struct wefti_nursery *)(void *)owner; /* its first field */
+    wefti_waker waker = n->also; /* of `told`, which sets it for each child */
     wefti_nursery_leave(n);
     if (WEFTI_UNLIKELY(waker != 0))
         wefti_waiter_wake(waker); /* wake */
 }
+
+static const struct wefti_owner_kind owner_kind = {ended, left};
 
 static int spawn(struct wefti_nursery *n, const weft_fiber_spec *spec, weft_task **handle) {
     struct wefti_room room;
@@ -186,7 +195,7 @@ static int open(struct wefti_nursery *n, struct weft_runtime *rt, const weft_nur
     if ((kind == WEFTI_BY_POLL && !heap) || (w && !self))
         return -EINVAL;
     *n = (struct wefti_nursery){
-        .owner.ended = ended,
+        .owner = {&owner_kind},
         .rt = rt,
         .made_by = self,
         .name = config.name ? config.name : "nursery",
@@ -410,5 +419,5 @@ weft_nursery *weft_nursery_current(void) {
 
 weft_nursery *weft_nursery_parent(void) {
     struct wefti_fiber *self = wefti_fiber_self();
-    return self && self->owner && self->owner->ended == ended ? (weft_nursery *)(void *)self->owner : NULL;
+    return self && self->owner && self->owner->kind == &owner_kind ? (weft_nursery *)(void *)self->owner : NULL;
 }

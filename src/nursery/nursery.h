@@ -6,17 +6,18 @@
  *         neither.  `cursor`: the first child that the canceller has not yet come to.  Since only OPEN takes children, the list only shrinks meanwhile.
  * Who.    All fields but the first block: under the lock.  A child is in the list from before it is queued until its `ended`; its `next`
  *         and `prev` are the nursery's.  The waiter: wait.h.
- * Race.   child: C1 lock; unlink; --live                    owner: A1 lock; live > 0: append the waiter; unlock
- *                C2 0: settle, SERVED                              A2 suspend until SERVED
+ * Race.   child: C1 lock; unlink; COMPLETE                  owner: A1 lock; live > 0: append the waiter; unlock
+ *                C2 --live; 0: settle, SERVED                      A2 suspend until SERVED
  *                C3 unlock                                         A3 lock, unlock
  *                C4 wake                                           A4 the memory is the caller's again
  *         canceller: K1 lock; CANCELLING; pin; unlock
  *                    K2 lock; take the child at the cursor, with a reference; unlock
  *                    K3 cancel it; lock the fiber; K1 for each nursery that it owns, which are then next; unlock
- *                    K4 all done: C1 for the pin
- * Claim.  The owner goes on when, and only when, all children have ended and nobody touches the nursery any more.
+ *                    K4 all done: C2 to C4 for the pin
+ * Claim.  The owner goes on when, and only when, all children have ended and nobody touches the nursery any more; their handles say so, too.
  *         A child of a cancelled nursery is cancelled, or has ended, and so has all that hangs on it.
- * Why.    A1, C1 hold one lock: A1 sees 0, or C2 sees the waiter.  A3: whoever served holds the lock until C3.  A spawn locks and finds OPEN before K1, and
+ * Why.    A1 and C1 to C3 hold one lock: A1 sees 0, or C2 sees the waiter; and the COMPLETE of C1 comes before what the owner sees, without a
+ *         second lock to count after it.  A3: whoever served holds the lock until C3.  A spawn locks and finds OPEN before K1, and
  *         then the cursor will come to it; or it is refused.  K3: a nursery leaves its owner's list (under the fiber's lock) only after A3; so what is
  *         found there can be locked and pinned.  An owner puts its new nursery into the list, then looks at its own CANCELLED;
  *         a canceller sets CANCELLED, then looks at the list: both under the fiber's lock, so one sees the other.
@@ -70,6 +71,7 @@ struct wefti_nursery {
 
     wefti_waker (*told)(struct wefti_nursery *n,
                         struct wefti_fiber *fiber); /* a child has ended; who else is to be woken.  NULL: nobody */
+    wefti_waker also;                               /* ... when it has left */
 };
 _Static_assert(sizeof(struct wefti_nursery) <= sizeof(weft_nursery), "room enough");
 _Static_assert(_Alignof(struct wefti_nursery) <= _Alignof(weft_nursery), "aligned enough");

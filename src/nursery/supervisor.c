@@ -35,7 +35,7 @@ static int run_slot(void *arg) {
 static wefti_waker told(struct wefti_nursery *n, struct wefti_fiber *fiber) {
     (void)n;
     struct slot *slot = fiber->task.pointer;
-    slot->status = fiber->task.status;
+    slot->status = load_own(&fiber->task.status);
     slot->ended = true;
     struct wefti_waiter *waiter = wefti_waiters_take(&slot->sup->waiters);
     return waiter ? wefti_waiter_serve(waiter) : 0;

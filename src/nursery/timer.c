@@ -80,6 +80,10 @@ int weft_nursery_set_deadline(weft_nursery *nursery, weft_deadline until) {
     struct wefti_nursery_timer *timer = n->timer;
     if (!n->bound || (!timer && until == WEFT_NEVER))
         return 0;
+    if (until <= wefti_now(n->rt)) { /* no need to ask anybody; should there be a timer, it will find nothing to do */
+        wefti_nursery_cancel(n, WEFT_REASON_TIMEOUT);
+        return 0;
+    }
     if (!timer)
         return start(n, until);
     wefti_lock_take(&timer->lock);

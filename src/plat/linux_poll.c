@@ -8,6 +8,7 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,6 +28,11 @@ int wefti_poller_open(struct wefti_poller *poller, bool uring) {
         return 0;
     poller->kind = &wefti_poller_epoll; /* whatever the reason: that needs less */
     return poller->kind->open(poller);
+}
+
+void wefti_poller_quit(struct wefti_poller *poller) {
+    if (poller->kind->quit)
+        poller->kind->quit(poller);
 }
 
 void wefti_poller_close(struct wefti_poller *poller) { poller->kind->close(poller); }
@@ -175,4 +181,14 @@ ssize_t wefti_sendfile_quietly(int fd, int file, off_t *offset, size_t size) {
     struct quiet quiet;
     quiet_begin(&quiet);
     return quiet_end(&quiet, sendfile(fd, file, offset, size));
+}
+
+ssize_t wefti_readv_now(int fd, const struct iovec *parts, int count, int64_t at) {
+#ifdef RWF_NOWAIT
+    ssize_t n = preadv2(fd, parts, count, at, RWF_NOWAIT);
+    return n >= 0 ? n : errno == ENOSYS ? -EOPNOTSUPP : -errno;
+#else
+    (void)fd, (void)parts, (void)count, (void)at;
+    return -EOPNOTSUPP;
+#endif
 }

@@ -14,6 +14,9 @@ void wefti_uring_limit(int error, unsigned count) {
     store_relaxed(&completions, count);
 }
 
+static _Atomic uint64_t overflows; /* tests */
+uint64_t wefti_uring_overflows(void) { return load_relaxed(&overflows); } /* a figure */
+
 #ifdef WEFTI_HAS_URING
 
 #include <linux/time_types.h>
@@ -126,6 +129,8 @@ int wefti_uring_open(struct wefti_uring *ring) {
 }
 
 void wefti_uring_enter(struct wefti_uring *ring, unsigned least, int64_t left) {
+    if (load_relaxed(ring->sq_flags) & IORING_SQ_CQ_OVERFLOW) /* a hint */
+        add_relaxed(&overflows, 1); /* a figure */
     struct __kernel_timespec time = {left / 1000000000, left % 1000000000};
     struct io_uring_getevents_arg arg = {.sigmask_sz = _NSIG / 8,
                                          .ts = left == INT64_MAX ? 0 : (uint64_t)(uintptr_t)&time};

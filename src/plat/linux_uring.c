@@ -10,7 +10,8 @@
  * Ends.   A multishot poll may end by itself (when there is no room for its completion): it is armed again, and tells first of what is
  *         ready by then, so nothing is missed.
  * Files.  A poll holds on to its file: a socket that another thread closes is open until the owner has heard of it.  The owner's own
- *         remove tells the kernel at once.
+ *         remove tells the kernel at once.  A ring that is closed lets go of its files at leisure, on a thread of the kernel's: so its owner
+ *         has them all let go before it ends.
  * Room.   When the completion queue is full the kernel keeps the rest (FEAT_NODROP), and says so: the next enter brings them in.
  * Checked by.  test/model/uring.c (`removed`)
  */
@@ -31,6 +32,7 @@
 #define CHUNK 256u   /* slots */
 #define CHUNKS 4096u /* descriptors up to a million */
 #define SIZE_MAX_OP ((size_t)1 << 30)
+#define QUIT_TURNS 1000u /* the second finds nothing more, unless completions overflow */
 
 /* The low bits of user_data. */
 enum { IS_OP = 0, IS_POLL = 1, IS_POKE = 2, IS_NOTHING = 3, IS_MASK = 3 };
@@ -50,7 +52,7 @@ struct slot {
 
 struct ring {
     struct wefti_uring shared; /* with the kernel */
-    uintptr_t owner;
+    _Atomic uintptr_t owner; /* 0: it has quit */
     bool poke_armed;
     struct slot *rearm;
     _Atomic(struct slot *) removed;
@@ -88,7 +90,7 @@ static int open_uring(struct wefti_poller *poller) {
         wefti_unmap(ring, RING_MAP);
         return error;
     }
-    ring->owner = wefti_thread_id();
+    store_relaxed(&ring->owner, wefti_thread_id()); /* whoever compares it with himself wrote it, or is another */
     poller->room = ring;
     poller->poll = ring->shared.fd;
     poller->poke = wefti_poke_open();
@@ -262,7 +264,7 @@ static void remove_fd(struct wefti_poller *poller, int fd) {
     struct slot *slot = slot_of(ring, fd, false);
     if (!slot)
         return;
-    if (wefti_thread_id() == ring->owner) {
+    if (wefti_thread_id() == load_relaxed(&ring->owner)) { /* as in open_uring */
         if (forget(poller, slot))
             enter(poller, 0, 0); /* now: whoever listens here next wants the port */
         return;
@@ -286,8 +288,16 @@ static bool begin(struct wefti_poller *poller, const struct wefti_poll_op *op, v
     sqe->addr = (uint64_t)(uintptr_t)op->bytes;
     sqe->user_data = (uint64_t)(uintptr_t)tag | IS_OP;
     sqe->len = (uint32_t)(op->size < SIZE_MAX_OP ? op->size : SIZE_MAX_OP);
-    sqe->opcode = op->what == WEFTI_OP_RECV ? IORING_OP_RECV : IORING_OP_SEND;
-    sqe->msg_flags = op->what == WEFTI_OP_RECV ? 0 : MSG_NOSIGNAL;
+    switch (op->what) {
+    case WEFTI_OP_RECV: sqe->opcode = IORING_OP_RECV; break;
+    case WEFTI_OP_SEND:
+        sqe->opcode = IORING_OP_SEND;
+        sqe->msg_flags = MSG_NOSIGNAL;
+        break;
+    default: /* every kernel whose ring we take has them */
+        sqe->opcode = op->what == WEFTI_OP_READV ? IORING_OP_READV : IORING_OP_WRITEV;
+        sqe->off = (uint64_t)op->at;
+    }
     return true;
 }
 
@@ -352,9 +362,45 @@ static int wait_events(struct wefti_poller *poller, struct wefti_poll_event *eve
     return collect(poller, events, room < WEFTI_POLLER_BATCH ? room : WEFTI_POLLER_BATCH);
 }
 
+/* -- The end ------------------------------------------------------------------------------------------------- */
+
+#define LAST ((uint64_t)4 | IS_NOTHING) /* user_data of the cancellations below */
+
+/* Take all completions away.  True: a cancellation found nothing more to end. */
+static bool drain(struct ring *ring) {
+    uint32_t head = load_own(ring->shared.cq_head),
+             tail = load_acquire(ring->shared.cq_tail); /* pairs with the kernel */
+    bool none = false;
+    for (; head != tail; head++) {
+        const struct io_uring_cqe *cqe = &ring->shared.cqes[head & ring->shared.cq_mask];
+        none = none || (cqe->user_data == LAST && cqe->res <= 0);
+    }
+    store_release(ring->shared.cq_head, head); /* pairs with the kernel: it may write there again */
+    return none;
+}
+
+/* Its polls are all there is: whoever had an operation under way has waited for it. */
+static void quit(struct wefti_poller *poller) {
+    struct ring *ring = poller->room;
+    bool none = false;
+    store_relaxed(&ring->owner, 0); /* from now on whoever has our thread's address is another */
+    for (unsigned turn = 0; turn < QUIT_TURNS && !none; turn++) {
+        struct io_uring_sqe *sqe = next_sqe(poller);
+        if (sqe) {
+            sqe->opcode = IORING_OP_ASYNC_CANCEL;
+            sqe->fd = -1;
+            sqe->cancel_flags = IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY;
+            sqe->user_data = LAST;
+        }
+        enter(poller, 0, 0);
+        none = drain(ring);
+    }
+}
+
 const struct wefti_poller_kind wefti_poller_uring = {
     .name = "uring",
     .open = open_uring,
+    .quit = quit,
     .close = close_uring,
     .add = add,
     .arm = arm,

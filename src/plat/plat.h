@@ -96,9 +96,19 @@ void wefti_stack_unmap(void *memory, size_t bytes);
 size_t wefti_stack_guard(void *low);
 /* Forget what these pages hold, and give them back to the system. */
 void wefti_pages_drop(void *memory, size_t bytes);
+/* The same of several ranges, in one call where the system has one: a quarter of the cost. */
+struct wefti_pages {
+    void *memory;
+    size_t bytes;
+};
+#define WEFTI_PAGES_MAX 64u /* ranges at a time */
+void wefti_pages_drop_many(const struct wefti_pages *pages, uint32_t count);
 /* Where the calling thread's errno is; not inlined, since a compiler may keep the address that `errno` itself gives it. */
 int *wefti_errno_at(void);
 
+/* A function in words: its name if the program exports it, and where it is, as addr2line wants it.  Also in a signal handler that is
+ * about to end the process. */
+void wefti_symbol(uintptr_t address, char *text, size_t room);
 /* Report stack overflows: from now on, when a thread that has a signal stack touches an address that it may not, `who` is asked whether that is
  * the guard of the stack it runs on, and says so in words; the process then ends with that text and a backtrace.  Other
  * faults go to whoever had the signal before.  Once a process. */
@@ -131,25 +141,35 @@ struct wefti_poll_event {
 /* A poller of the calling thread, which alone adds, arms, begins, cancels and waits; with io_uring if asked and if the system lets us, else
  * with epoll.  Returns 0; -EMFILE, -ENFILE, -ENOMEM. */
 int wefti_poller_open(struct wefti_poller *poller, bool uring);
+/* The owner's last call: it lets go of every file.  Others may remove and poke until it is closed. */
+void wefti_poller_quit(struct wefti_poller *poller);
 void wefti_poller_close(struct wefti_poller *poller);
 const char *wefti_poller_name(const struct wefti_poller *poller);
 /* Would io_uring do?  0, or why not: -ENOSYS, -EPERM, -ENOMEM, ... */
 int wefti_uring_probe(void);
 /* For tests: io_uring refuses with that error (0: as the system says), and has room for so many completions (0: the default). */
 void wefti_uring_limit(int error, unsigned completions);
+/* ... how often one was found to have had more than it had room for. */
+uint64_t wefti_uring_overflows(void);
 /* Tell of every change of fd's readiness from now on, and once of what it is now.  0 or a negative errno (-EPERM: always ready). */
 int wefti_poller_add(struct wefti_poller *poller, int fd, void *tag);
 /* The same for some of it, and once only: again after each event. */
 int wefti_poller_arm(struct wefti_poller *poller, int fd, void *tag, uint32_t what, bool again);
 /* Any thread that knows of the add (a lock orders the two), before the descriptor is closed.  io_uring holds on to the file until its owner has looked, which is poked for it. */
 void wefti_poller_remove(struct wefti_poller *poller, int fd);
-/* Operations on a socket, which the system carries out when it can.  The buffer is its own until the operation is DONE; there is exactly one
- * such event for each.  False: not begun, make the call yourself. */
-enum { WEFTI_OP_RECV, WEFTI_OP_SEND };
+/* Operations, which the system carries out when it can.  The buffer is its own until the operation is DONE; there is exactly one such event
+ * for each.  False: not begun, make the call yourself. */
+enum {
+    WEFTI_OP_RECV, /* of a socket: `bytes`, so many as `size` says */
+    WEFTI_OP_SEND,
+    WEFTI_OP_READV, /* of a file, from `at`: `bytes` are struct iovec, so many as `size` says, and are its own as well */
+    WEFTI_OP_WRITEV,
+};
 struct wefti_poll_op {
     int what, fd;
     void *bytes;
     size_t size;
+    int64_t at;
 };
 bool wefti_poller_has_ops(const struct wefti_poller *poller);
 bool wefti_poller_begin(struct wefti_poller *poller, const struct wefti_poll_op *op, void *tag);
@@ -182,6 +202,10 @@ ssize_t wefti_send(int fd, const void *bytes, size_t size);
 ssize_t wefti_write_quietly(int fd, const void *bytes, size_t size);
 ssize_t wefti_writev_quietly(int fd, const struct iovec *parts, int count);
 ssize_t wefti_sendfile_quietly(int fd, int file, off_t *offset, size_t size);
+
+/* Read from a place in a file what can be had without waiting for a disk; the result or -errno: -EAGAIN (nothing), -EOPNOTSUPP (nobody
+ * knows). */
+ssize_t wefti_readv_now(int fd, const struct iovec *parts, int count, int64_t at);
 
 /* -- Signals and forks --------------------------------------------------------------------------------- */
 #define WEFTI_SIGNALS 65 /* numbers below it */

@@ -2,6 +2,7 @@
  *
  * open    fills in all but `kind`; on failure nothing is left.        wait    as wefti_poller_wait
  * close   also by another thread, when the owner's has ended.         begin, cancel    NULL: it tells of readiness only
+ * quit    NULL: it holds on to no file
  * add, arm   the owner's thread.                                      remove  any thread, while the descriptor is open
  */
 #ifndef WEFTI_PLAT_POLLER_H
@@ -17,6 +18,7 @@
 struct wefti_poller_kind {
     const char *name;
     int (*open)(struct wefti_poller *poller);
+    void (*quit)(struct wefti_poller *poller);
     void (*close)(struct wefti_poller *poller);
     int (*add)(struct wefti_poller *poller, int fd, void *tag);
     int (*arm)(struct wefti_poller *poller, int fd, void *tag, uint32_t what, bool again);

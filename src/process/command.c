@@ -5,19 +5,24 @@
 
 #include "process/helper.h"
 
-#define DIRECT 256u /* handlers found by number; WEFTI_COMMAND_FIRST to _END are the library's own */
+#define DIRECT 256u  /* handlers found by number; WEFTI_COMMAND_FIRST to _END are the library's own */
+#define BUCKETS 256u /* the others: by hash */
 
 struct handler {
     weft_command_fn fn;
     void *arg;
     unsigned command;
-    struct handler *next; /* of a number from DIRECT on */
+    struct handler *next; /* of a number from DIRECT on: in its bucket */
 };
 
 struct wefti_handlers {
     struct handler direct[DIRECT];
-    struct handler *others;
+    struct handler *others[BUCKETS];
 };
+
+static struct handler **bucket_of(struct wefti_handlers *handlers, unsigned command) {
+    return &handlers->others[command * 2654435769u >> 24];
+}
 
 int weft_yield_command(weft_step *step, unsigned command, uint64_t tag, const void *data, size_t size) {
     struct wefti_commands *commands = (struct wefti_commands *)(void *)step->internal;
@@ -37,7 +42,7 @@ static const struct handler *find(struct wefti_processes *table, unsigned comman
         return NULL;
     if (command < DIRECT)
         return handlers->direct[command].fn ? &handlers->direct[command] : NULL;
-    struct handler *handler = handlers->others;
+    struct handler *handler = *bucket_of(handlers, command);
     while (handler && handler->command != command)
         handler = handler->next;
     return handler;
@@ -102,8 +107,9 @@ int weft_command_register(weft_runtime *rt, unsigned command, weft_command_fn fn
         struct handler *handler = wefti_alloc(sizeof *handler);
         error = handler ? 0 : -ENOMEM;
         if (handler) {
-            *handler = (struct handler){fn, arg, command, handlers->others};
-            handlers->others = handler;
+            struct handler **bucket = bucket_of(handlers, command);
+            *handler = (struct handler){fn, arg, command, *bucket};
+            *bucket = handler;
         }
     }
     if (handlers)
@@ -115,9 +121,10 @@ int weft_command_register(weft_runtime *rt, unsigned command, weft_command_fn fn
 void wefti_handlers_fini(struct wefti_handlers *handlers) {
     if (!handlers)
         return;
-    for (struct handler *handler = handlers->others, *next; handler; handler = next) {
-        next = handler->next;
-        wefti_free(handler, sizeof *handler);
-    }
+    for (unsigned i = 0; i < BUCKETS; i++)
+        for (struct handler *handler = handlers->others[i], *next; handler; handler = next) {
+            next = handler->next;
+            wefti_free(handler, sizeof *handler);
+        }
     wefti_free(handlers, sizeof *handlers);
 }

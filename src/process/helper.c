@@ -68,9 +68,7 @@ void wefti_helper_cancel(struct wefti_message *record) {
 
 bool wefti_helper_cancel_tag(struct wefti_process *process, uint64_t tag) {
     wefti_lock_take(&process->lock);
-    struct wefti_message *record = process->links;
-    while (record && (record->type != WEFTI_RECORD_HELPER || record->tag != tag))
-        record = wefti_message_of(record->link.next);
+    struct wefti_message *record = wefti_record_find(process, WEFT_PID_NONE, tag);
     struct weft_task *task = record ? (struct weft_task *)(uintptr_t)record->record.to : NULL;
     if (task)
         wefti_word_ref(&task->word); /* the record has a handle, and is there */
@@ -103,7 +101,8 @@ int wefti_helper_go(const weft_command *command, void (*fn)(struct wefti_job_for
     struct wefti_job_for *job = wefti_alloc(bytes);
     if (!job)
         return -ENOMEM;
-    job->owner.ended = ended;
+    static const struct wefti_owner_kind kind = {ended, NULL};
+    job->owner.kind = &kind;
     job->fn = fn;
     job->bytes = bytes;
     job->size = command->size;

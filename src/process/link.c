@@ -24,33 +24,6 @@ static struct wefti_message *new_record(struct wefti_processes *table, weft_pid 
     return record;
 }
 
-/* -- Under the process's lock -------------------------------------------------------------------------------- */
-
-void wefti_record_put(struct wefti_process *process, struct wefti_message *record) {
-    record->record.prev = NULL;
-    record->link.next = process->links ? &process->links->link : NULL;
-    if (process->links)
-        process->links->record.prev = record;
-    process->links = record;
-}
-
-void wefti_record_take(struct wefti_process *process, struct wefti_message *record) {
-    struct wefti_message *next = next_of(record), *prev = record->record.prev;
-    if (next)
-        next->record.prev = prev;
-    if (prev)
-        prev->link.next = record->link.next;
-    else
-        process->links = next;
-}
-
-static struct wefti_message *find(struct wefti_process *process, weft_pid to, uint64_t monitor) {
-    struct wefti_message *record = process->links;
-    while (record && (record->record.to != to || record->tag != monitor))
-        record = next_of(record);
-    return record;
-}
-
 /* -- Records --------------------------------------------------------------------------------------------------- */
 
 /* Take the record of `to` out of the list of `pid`.  NULL: there is none. */
@@ -59,7 +32,7 @@ static struct wefti_message *take_out(struct wefti_processes *table, weft_pid pi
     struct wefti_process *process = wefti_process_lock(table, pid);
     if (!process)
         return NULL;
-    struct wefti_message *record = find(process, to, monitor);
+    struct wefti_message *record = wefti_record_find(process, to, monitor);
     if (record)
         wefti_record_take(process, record);
     *trap = process->trap_exit;
@@ -81,7 +54,7 @@ int wefti_monitor_add(struct wefti_processes *table, weft_pid pid, weft_pid to, 
     if (!record)
         return -ENOMEM;
     struct wefti_process *process = wefti_process_lock(table, pid);
-    bool put_in = process && (monitor || !find(process, to, 0)); /* linked twice is linked */
+    bool put_in = process && (monitor || !wefti_record_find(process, to, 0)); /* linked twice is linked */
     if (put_in)
         wefti_record_put(process, record);
     if (process)
@@ -227,7 +200,8 @@ int weft_demonitor(uint64_t monitor) {
     if (!process)
         return -ESRCH;
     wefti_lock_take(&process->lock);
-    struct wefti_message *record = find(process, me, monitor);
+    struct wefti_message *record =
+        wefti_process_is_there(process) ? wefti_record_find(process, me, monitor) : NULL; /* else it has no list */
     if (record)
         wefti_record_take(process, record);
     wefti_lock_give(&process->lock);

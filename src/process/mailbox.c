@@ -6,18 +6,20 @@
 
 /* -- Lanes --------------------------------------------------------------------------------------------------- */
 
-static void wake(struct wefti_process *process, bool system) {
+/* table: of a message; NULL: the system says something. */
+static void wake(struct wefti_processes *table, struct wefti_process *process) {
     struct weft_task *task =
         load_relaxed(&process->task); /* after O2; should it have ended, any task that was there will do */
     if (!task)
         return;
-    if (system || load_relaxed(&process->wake_blocked)) /* as `task` */
+    if (!table || load_relaxed(&process->wake_blocked)) /* as `task` */
         wefti_wake_loosely(task);                       /* S2: wake */
     else
-        wefti_wake_unless(task, process->table->blocked); /* S2: wake; W34 */
+        wefti_wake_unless(task, table->blocked); /* S2: wake; W34 */
 }
 
-static bool push(struct wefti_process *process, wefti_lane *lane, uint32_t generation, struct wefti_message *message) {
+static inline bool push(struct wefti_processes *table, struct wefti_process *process, wefti_lane *lane,
+                        uint32_t generation, struct wefti_message *message) {
     uint64_t found = load_relaxed(lane); /* only compared */
     do {
         if (found >> WEFTI_LANE_SHIFT != (generation & WEFTI_LANE_TAG))
@@ -26,16 +28,16 @@ static bool push(struct wefti_process *process, wefti_lane *lane, uint32_t gener
         /* S1.  Release: the message, to P1.  Acquire: the task, from O2. */
     } while (!cas_acq_rel(lane, &found, wefti_lane_word(generation, message)));
     if (!(found & WEFTI_LANE_POINTER))
-        wake(process, lane == &process->system);
+        wake(table, process);
     return true;
 }
 
 bool wefti_mailbox_push_system(struct wefti_process *process, uint32_t generation, struct wefti_message *message) {
-    return push(process, &process->system, generation, message);
+    return push(NULL, process, &process->system, generation, message);
 }
 
 /* Behind `into`: newest first as they lie there, turned round. */
-static void append_lane(struct wefti_link *item, struct wefti_chain *into) {
+static inline void append_lane(struct wefti_link *item, struct wefti_chain *into) {
     struct wefti_link *first = NULL, *last = item;
     uint32_t count = 0;
     for (struct wefti_link *below; item; item = below, count++) {
@@ -50,7 +52,7 @@ static void append_lane(struct wefti_link *item, struct wefti_chain *into) {
     into->count += count;
 }
 
-static void take_lane(wefti_lane *lane, struct wefti_chain *into) {
+static inline void take_lane(wefti_lane *lane, struct wefti_chain *into) {
     uint64_t found = load_relaxed(lane); /* only the process itself empties it */
     if (found & WEFTI_LANE_POINTER) {
         found = xchg_acquire(lane, found & ~WEFTI_LANE_POINTER); /* P1, pairs with S1 */
@@ -82,7 +84,7 @@ static bool fits(const struct wefti_process *process, uint32_t count, uint64_t b
 }
 
 static bool has_room(const struct wefti_process *process, const struct wefti_message *message) {
-    return fits(process, process->queued + 1, process->queued_bytes + message->size);
+    return fits(process, process->queued + 1, process->queued_bytes + wefti_message_weight(message));
 }
 
 /* True: it is the first, and the process is to be woken. */
@@ -90,7 +92,7 @@ static bool append(struct wefti_process *process, struct wefti_message *message)
     bool first = process->ordered.count == 0;
     wefti_chain_append(&process->ordered, &message->link);
     process->queued++;
-    process->queued_bytes += message->size;
+    process->queued_bytes += wefti_message_weight(message);
     store_relaxed(&process->ordered_count, process->ordered.count); /* a look; the wake orders it */
     return first;
 }
@@ -100,7 +102,7 @@ static void trim(struct wefti_process *process, struct wefti_chain *chain, uint6
                  struct wefti_chain *dropped) {
     while (!fits(process, chain->count, *bytes)) {
         struct wefti_link *oldest = wefti_chain_take(chain);
-        *bytes -= wefti_message_of(oldest)->size;
+        *bytes -= wefti_message_weight(wefti_message_of(oldest));
         wefti_chain_append(dropped, oldest);
     }
 }
@@ -151,7 +153,7 @@ static int send_bounded(struct wefti_processes *table, weft_pid to, struct wefti
     }
     wefti_lock_give(&process->lock);
     if (first)
-        wake(process, false);
+        wake(table, process);
     wefti_messages_free(table, &dropped);
     return error;
 }
@@ -179,7 +181,7 @@ static void take_ordered(struct wefti_process *process) {
     struct wefti_chain dropped = {NULL, NULL, 0};
     wefti_lock_take(&process->lock);
     for (struct wefti_link *item = process->ordered.count ? process->ordered.first : NULL; item; item = item->next)
-        process->pending_bytes += wefti_message_of(item)->size;
+        process->pending_bytes += wefti_message_weight(wefti_message_of(item));
     append_chain(&process->pending, &process->ordered);
     store_relaxed(&process->ordered_count, 0); /* a look */
     if (process->policy == WEFT_MAILBOX_DROP_OLDEST) { /* what was unread before counts as well */
@@ -194,9 +196,13 @@ static void take_ordered(struct wefti_process *process) {
 /* -- The process --------------------------------------------------------------------------------------------- */
 
 void wefti_mailbox_take(struct wefti_process *process) {
-    take_lane(&process->system, &process->urgent);
+    if (WEFTI_UNLIKELY(load_relaxed(&process->system) & WEFTI_LANE_POINTER)) { /* a look, as in take_lane */
+        take_lane(&process->system, &process->urgent);
+        process->has_urgent = true;
+    }
     take_lane(&process->messages, &process->pending);
-    if (WEFTI_UNLIKELY(load_relaxed(&process->ordered_count))) /* a look; who makes it so wakes us */
+    if (WEFTI_UNLIKELY(process->bounded) &&
+        load_relaxed(&process->ordered_count)) /* a look; who makes it so wakes us */
         take_ordered(process);
 }
 
@@ -204,14 +210,18 @@ void wefti_mailbox_close(struct wefti_process *process, struct wefti_chain *unre
     append_lane(wefti_lane_first(xchg_acquire(&process->system, WEFTI_LANE_CLOSED)), unread); /* X1, pairs with S1 */
     append_lane(wefti_lane_first(xchg_acquire(&process->messages, WEFTI_LANE_CLOSED)), unread); /* X1, pairs with S1 */
     append_chain(unread, &process->urgent);
+    process->has_urgent = false;
     append_chain(unread, &process->pending);
-    append_chain(unread, &process->ordered);
-    if (process->current)
+    if (process->is_fiber && process->current) {
         wefti_chain_append(unread, &process->current->link);
-    process->current = NULL;
-    store_relaxed(&process->ordered_count, 0); /* a look */
-    process->queued = 0;
-    process->queued_bytes = process->pending_bytes = 0;
+        process->current = NULL;
+    }
+    if (process->bounded) {
+        append_chain(unread, &process->ordered);
+        store_relaxed(&process->ordered_count, 0); /* a look */
+        process->queued = 0;
+        process->queued_bytes = process->pending_bytes = 0;
+    }
     /* The next owner's.  Its lower bits are not 0, which is the closed lane's; when all are used up, the slot is. */
     uint32_t next = load_own(&process->generation) + 1;
     next += (next & WEFTI_LANE_TAG) == 0 && next != 0;
@@ -252,8 +262,9 @@ int wefti_mailbox_tell(struct wefti_processes *table, weft_pid to, uint8_t type,
     return -ESRCH;
 }
 
-int wefti_mailbox_send(struct wefti_process *process, weft_pid to, struct wefti_message *message, int64_t until) {
-    if (WEFTI_LIKELY(push(process, &process->messages, wefti_pid_generation(to), message)))
+int wefti_mailbox_send(struct wefti_processes *table, struct wefti_process *process, weft_pid to,
+                       struct wefti_message *message, int64_t until) {
+    if (WEFTI_LIKELY(push(table, process, &process->messages, wefti_pid_generation(to), message)))
         return 0;
-    return send_bounded(process->table, to, message, until);
+    return send_bounded(table, to, message, until);
 }

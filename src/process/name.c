@@ -1,29 +1,144 @@
-/* name.c - names of processes and groups of them: few, changed seldom, in a table under a lock. */
+/* name.c - names of processes and groups of them: in a table under a lock, which grows with them.
+ *
+ * What.   A name has one member, a group any number.  Each process has a list of its own memberships, so that its end, and whatever is about one process,
+ *         takes no longer when there are many names, or many members.
+ * Who.    All of it, and process->names: under names_lock.  A process's list is empty before its slot has another owner.
+ */
 #include <string.h>
 
 #include "process/process.h"
 
 #define NAME_MAX_SIZE 64u
-#define BUCKETS 256u
+#define BUCKETS 64u     /* at first */
 #define PUBLISH_FEW 64u /* members of a group that need no memory */
+
+struct wefti_member {
+    struct wefti_name *of;
+    weft_pid pid;
+    struct wefti_member *next, *prev; /* of its name */
+    struct wefti_member *also;        /* of its process */
+};
 
 struct wefti_name {
     struct wefti_name *next; /* in its bucket */
-    weft_pid pid;
+    struct wefti_member *members; /* at least one */
+    size_t count;
+    uint32_t hash;
     bool group;
     char text[NAME_MAX_SIZE];
 };
 
 struct wefti_names {
-    struct wefti_name *bucket[BUCKETS];
+    struct wefti_name **bucket;
+    uint32_t buckets, count;
 };
 
-static uint32_t hash(const char *text) {
+static uint32_t hash_of(const char *text) {
     uint32_t value = 2166136261u;
     for (; *text; text++)
         value = (value ^ (unsigned char)*text) * 16777619u;
-    return value % BUCKETS;
+    return value;
 }
+
+/* -- The table --------------------------------------------------------------------------------------------- */
+
+static struct wefti_names *make(void) {
+    struct wefti_names *names = wefti_alloc(sizeof *names);
+    struct wefti_name **bucket = wefti_alloc(BUCKETS * sizeof *bucket);
+    if (names && bucket) {
+        names->bucket = bucket;
+        names->buckets = BUCKETS;
+        return names;
+    }
+    if (names)
+        wefti_free(names, sizeof *names);
+    if (bucket)
+        wefti_free(bucket, BUCKETS * sizeof *bucket);
+    return NULL;
+}
+
+/* Where it hangs, or would. */
+static struct wefti_name **find(struct wefti_names *names, const char *text, bool group) {
+    uint32_t hash = hash_of(text);
+    struct wefti_name **at = &names->bucket[hash & (names->buckets - 1)];
+    while (*at && ((*at)->hash != hash || (*at)->group != group || strcmp((*at)->text, text) != 0))
+        at = &(*at)->next;
+    return at;
+}
+
+/* Twice as many buckets, if there is memory. */
+static void grow(struct wefti_names *names) {
+    uint32_t more = 2 * names->buckets;
+    struct wefti_name **bucket = more ? wefti_alloc(more * sizeof *bucket) : NULL;
+    if (!bucket)
+        return;
+    for (uint32_t i = 0; i < names->buckets; i++)
+        for (struct wefti_name *name = names->bucket[i], *next; name; name = next) {
+            next = name->next;
+            name->next = bucket[name->hash & (more - 1)];
+            bucket[name->hash & (more - 1)] = name;
+        }
+    wefti_free(names->bucket, names->buckets * sizeof *bucket);
+    names->bucket = bucket;
+    names->buckets = more;
+}
+
+/* A new one, without members. */
+static struct wefti_name *make_name(struct wefti_names *names, const char *text, bool group) {
+    struct wefti_name *name = wefti_alloc(sizeof *name);
+    if (!name)
+        return NULL;
+    if (names->count >= names->buckets)
+        grow(names);
+    name->hash = hash_of(text);
+    name->group = group;
+    memcpy(name->text, text, strlen(text) + 1);
+    name->next = names->bucket[name->hash & (names->buckets - 1)];
+    names->bucket[name->hash & (names->buckets - 1)] = name;
+    names->count++;
+    return name;
+}
+
+static void drop_name(struct wefti_names *names, struct wefti_name *name) {
+    struct wefti_name **at = &names->bucket[name->hash & (names->buckets - 1)];
+    while (*at != name)
+        at = &(*at)->next;
+    *at = name->next;
+    names->count--;
+    wefti_free(name, sizeof *name);
+}
+
+/* -- Members ----------------------------------------------------------------------------------------------- */
+
+static void put_in(struct wefti_name *name, struct wefti_process *process, struct wefti_member *member, weft_pid pid) {
+    *member = (struct wefti_member){name, pid, name->members, NULL, process->names};
+    if (name->members)
+        name->members->prev = member;
+    name->members = member;
+    name->count++;
+    process->names = member;
+}
+
+/* Out of its process's list it is already; the last one takes its name with it. */
+static void take_out(struct wefti_names *names, struct wefti_member *member) {
+    struct wefti_name *name = member->of;
+    *(member->prev ? &member->prev->next : &name->members) = member->next;
+    if (member->next)
+        member->next->prev = member->prev;
+    wefti_free(member, sizeof *member);
+    if (--name->count == 0)
+        drop_name(names, name);
+}
+
+/* Where the membership of that name is in its process's list; *... NULL: there is none. */
+static struct wefti_member **member_of(struct wefti_process *process, const struct wefti_name *name, weft_pid pid) {
+    struct wefti_member **at = &process->names;
+    while (*at && ((*at)->of != name || (*at)->pid != pid))
+        at = &(*at)->also;
+    return at;
+}
+
+/* -- Calls ------------------------------------------------------------------------------------------------- */
 
 /* The lock is held from here to unlock, when it succeeds. */
 static int lock_names(struct weft_runtime *rt, const char *name, struct wefti_processes **out) {
@@ -33,7 +148,7 @@ static int lock_names(struct weft_runtime *rt, const char *name, struct wefti_pr
     if (!table)
         return rt || wefti_worker_self() ? -ENOMEM : -EINVAL;
     wefti_lock_take(&table->names_lock);
-    if (!table->names && !(table->names = wefti_alloc(sizeof *table->names))) {
+    if (!table->names && !(table->names = make())) {
         wefti_lock_give(&table->names_lock);
         return -ENOMEM;
     }
@@ -41,27 +156,30 @@ static int lock_names(struct weft_runtime *rt, const char *name, struct wefti_pr
     return 0;
 }
 
-static int add(struct weft_runtime *rt, const char *name, weft_pid pid, bool group) {
+static int add(struct weft_runtime *rt, const char *text, weft_pid pid, bool group) {
     struct wefti_processes *table;
-    struct wefti_name *entry = NULL;
-    int error = lock_names(rt, name, &table);
+    int error = lock_names(rt, text, &table);
     if (error)
         return error;
-    struct wefti_name **bucket = &table->names->bucket[hash(name)];
-    for (struct wefti_name *there = *bucket; there; there = there->next)
-        if (there->group == group && !strcmp(there->text, name) && (!group || there->pid == pid))
-            error = -EEXIST;
+    struct wefti_name *name = *find(table->names, text, group);
     /* Under both locks: a process that is alive here finds the name when it ends. */
-    struct wefti_process *process = error ? NULL : wefti_process_lock(table, pid);
-    if (!error)
-        error = !process ? -ESRCH : !(entry = wefti_alloc(sizeof *entry)) ? -ENOMEM : 0;
+    struct wefti_process *process = name && !group ? NULL : wefti_process_lock(table, pid);
+    struct wefti_member *member = NULL;
+    if (name && !group)
+        error = -EEXIST;
+    else if (!process)
+        error = -ESRCH;
+    else if (name && *member_of(process, name, pid))
+        error = -EEXIST;
+    else if (!(member = wefti_alloc(sizeof *member)))
+        error = -ENOMEM;
+    else if (!name && !(name = make_name(table->names, text, group)))
+        error = -ENOMEM;
     if (!error) {
-        entry->next = *bucket;
-        entry->pid = pid;
-        entry->group = group;
-        memcpy(entry->text, name, strlen(name) + 1);
-        *bucket = entry;
+        put_in(name, process, member, pid);
         process->named = true;
+    } else if (member) {
+        wefti_free(member, sizeof *member);
     }
     if (process)
         wefti_lock_give(&process->lock);
@@ -69,65 +187,58 @@ static int add(struct weft_runtime *rt, const char *name, weft_pid pid, bool gro
     return error;
 }
 
-/* Take out of a bucket what `name` (NULL: any) and `pid` (0: any) say.  How many. */
-static int drop(struct wefti_name **at, const char *name, weft_pid pid, int group) {
-    int count = 0;
-    while (*at) {
-        struct wefti_name *entry = *at;
-        if ((name && strcmp(entry->text, name)) || (pid && entry->pid != pid) ||
-            (group >= 0 && entry->group != (bool)group)) {
-            at = &entry->next;
-            continue;
-        }
-        *at = entry->next;
-        wefti_free(entry, sizeof *entry);
-        count++;
-    }
-    return count;
-}
-
-static int remove_name(struct weft_runtime *rt, const char *name, weft_pid pid, bool group) {
+/* pid WEFT_PID_NONE: whoever has it. */
+static int remove_name(struct weft_runtime *rt, const char *text, weft_pid pid, bool group) {
     struct wefti_processes *table;
-    int error = lock_names(rt, name, &table);
+    int error = lock_names(rt, text, &table);
     if (error)
         return error;
-    int count = drop(&table->names->bucket[hash(name)], name, pid, group);
+    struct wefti_name *name = *find(table->names, text, group);
+    pid = pid || !name ? pid : name->members->pid;
+    struct wefti_process *process = name ? wefti_process_at(table, wefti_pid_index(pid)) : NULL;
+    struct wefti_member **at = process ? member_of(process, name, pid) : NULL, *member = at ? *at : NULL;
+    if (member) {
+        *at = member->also;
+        take_out(table->names, member);
+    }
     wefti_lock_give(&table->names_lock);
-    return count ? 0 : -ESRCH;
+    return member ? 0 : -ESRCH;
 }
 
-void wefti_names_end(struct wefti_process *process, weft_pid pid) {
+void wefti_names_end(struct wefti_process *process) {
     struct wefti_processes *table = process->table;
-    if (!process->named)
-        return;
     process->named = false;
     wefti_lock_take(&table->names_lock);
-    for (uint32_t i = 0; i < BUCKETS; i++)
-        drop(&table->names->bucket[i], NULL, pid, -1);
+    for (struct wefti_member *member; (member = process->names);) {
+        process->names = member->also;
+        take_out(table->names, member);
+    }
     wefti_lock_give(&table->names_lock);
 }
 
 void wefti_names_fini(struct wefti_names *names) {
     if (!names)
         return;
-    for (uint32_t i = 0; i < BUCKETS; i++)
-        drop(&names->bucket[i], NULL, WEFT_PID_NONE, -1);
+    for (uint32_t i = 0; i < names->buckets; i++)
+        while (names->bucket[i])
+            take_out(names, names->bucket[i]->members); /* nobody is left to have a list */
+    wefti_free(names->bucket, names->buckets * sizeof(struct wefti_name *));
     wefti_free(names, sizeof *names);
 }
 
 int weft_register(weft_runtime *rt, const char *name, weft_pid pid) { return add(rt, name, pid, false); }
 int weft_unregister(weft_runtime *rt, const char *name) { return remove_name(rt, name, WEFT_PID_NONE, false); }
 int weft_group_join(weft_runtime *rt, const char *group, weft_pid pid) { return add(rt, group, pid, true); }
-int weft_group_leave(weft_runtime *rt, const char *group, weft_pid pid) { return remove_name(rt, group, pid, true); }
+int weft_group_leave(weft_runtime *rt, const char *group, weft_pid pid) {
+    return pid ? remove_name(rt, group, pid, true) : -ESRCH;
+}
 
-weft_pid weft_whereis(weft_runtime *rt, const char *name) {
+weft_pid weft_whereis(weft_runtime *rt, const char *text) {
     struct wefti_processes *table;
-    weft_pid pid = WEFT_PID_NONE;
-    if (lock_names(rt, name, &table))
+    if (lock_names(rt, text, &table))
         return WEFT_PID_NONE;
-    for (struct wefti_name *entry = table->names->bucket[hash(name)]; entry; entry = entry->next)
-        if (!entry->group && !strcmp(entry->text, name))
-            pid = entry->pid;
+    struct wefti_name *name = *find(table->names, text, false);
+    weft_pid pid = name ? name->members->pid : WEFT_PID_NONE;
     wefti_lock_give(&table->names_lock);
     return pid;
 }
@@ -141,17 +252,18 @@ int weft_publish(weft_runtime *rt, const char *group, uint64_t tag, const void *
         int error = lock_names(rt, group, &table);
         if (error)
             return error; /* at the first time only */
-        count = 0;
-        for (struct wefti_name *entry = table->names->bucket[hash(group)]; entry; entry = entry->next)
-            if (entry->group && !strcmp(entry->text, group) && count++ < room)
-                pids[count - 1] = entry->pid;
+        struct wefti_name *name = *find(table->names, group, true);
+        count = name ? name->count : 0;
+        size_t at = 0;
+        for (struct wefti_member *member = count && count <= room ? name->members : NULL; member; member = member->next)
+            pids[at++] = member->pid;
         wefti_lock_give(&table->names_lock);
         if (count <= room)
             break;
         if (pids != few)
             wefti_free(pids, room * sizeof *pids);
         room = count + count / 2;
-        if (!(pids = wefti_alloc(room * sizeof *pids)))
+        if (!(pids = wefti_alloc_raw(room * sizeof *pids)))
             return -ENOMEM;
     }
     int sent = 0;

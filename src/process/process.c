@@ -28,40 +28,54 @@ bool weft_process_is_alive(weft_runtime *rt, weft_pid pid) {
 static struct wefti_message *leave(struct wefti_process *process, int *reason) {
     struct wefti_chain unread = {NULL, NULL, 0};
     wefti_lock_take(&process->lock);
-    weft_pid pid = wefti_process_pid(process);
-    struct wefti_message *links = process->links;
-    process->links = NULL;
-    process->alive = false;
+    struct wefti_message *links = wefti_records_take_all(process);
+    store_relaxed(&process->alive, false); /* the lock orders it */
     *reason = process->reason ? process->reason : *reason;
     store_relaxed(&process->task, NULL); /* a late sender wakes nobody, or whoever is there next */
     wefti_mailbox_close(process, &unread);
-    bool waited_for = process->senders.first != NULL; /* nobody comes after this: it is not alive */
+    bool waited_for = process->bounded && process->senders.first; /* nobody comes after this: it is not alive */
     wefti_lock_give(&process->lock);
-    if (waited_for)
+    if (WEFTI_UNLIKELY(waited_for))
         wefti_mailbox_turn_away(process);
-    wefti_messages_free(process->table, &unread);
-    wefti_names_end(process, pid);
-    wefti_process_count(process->table, -1);
+    if (unread.count)
+        wefti_messages_free(process->table, &unread);
+    if (WEFTI_UNLIKELY(process->named)) /* nobody gives it one any more */
+        wefti_names_end(process);
     return links;
 }
 
 /* On a worker, once, when the task is over. */
 static void ended(struct wefti_process *process, int status) {
+    struct wefti_processes *table = process->table;
     struct wefti_message *links = leave(process, &status);
-    wefti_links_end(process->table, links, status);
-    wefti_process_give(process);
+    if (links)
+        wefti_links_end(table, links, status);
+    struct wefti_worker *w = wefti_worker_here(); /* release functions are the user's */
+    wefti_process_count(table, w, -1);
+    wefti_process_give(process, w);
 }
 
-void wefti_process_fiber_ended(struct wefti_fiber *fiber) { ended(wefti_process_of(&fiber->task), fiber->task.status); }
+static void fiber_ended(struct wefti_fiber *fiber) {
+    ended(wefti_process_of(&fiber->task), load_own(&fiber->task.status));
+}
+const struct wefti_owner_kind wefti_process_owner = {fiber_ended, NULL};
 
 /* The drop function of a class's task. */
 static void class_ended(void *state) {
     struct wefti_process_header *header = state;
     struct wefti_process *process = header->process;
     struct weft_task *task = load_own(&process->task);
-    if (process->class_->close)
-        process->class_->close(header + 1);
-    ended(process, task->status);
+    if (header->class_->close)
+        header->class_->close(header + 1);
+    ended(process, load_own(&task->status));
+}
+
+const char *wefti_process_describe(struct weft_task *task, bool *claimed) {
+    if (task->drop != class_ended)
+        return NULL;
+    struct wefti_process_header *header = wefti_task_state(task);
+    *claimed = load_relaxed(&header->process->handed); /* a look; should it have ended, at another's */
+    return "a message";
 }
 
 int weft_process_exit(weft_runtime *rt, weft_pid pid, int reason) {
@@ -108,13 +122,26 @@ static int check(const weft_process_spec *spec) {
 
 /* A slot that nobody knows yet becomes this process; its lanes are closed. */
 static void settle_in(struct wefti_process *process, const weft_process_spec *spec) {
-    process->owner.ended = wefti_process_fiber_ended;
-    process->class_ = spec->class_;
     process->is_fiber = spec->fn != NULL;
     process->blocked = process->idle = false;
-    process->handed = false;
+    store_relaxed(&process->handed, false); /* its own */
     process->in_flight = 0;
-    process->asking = 0;
+    process->links = NULL;
+    process->bounded = spec->max_messages || spec->max_bytes;
+    process->policy = (uint8_t)spec->policy;
+    process->trap_exit = spec->trap_exit;
+    process->told = false;
+    process->reason = 0;
+    store_relaxed(&process->wake_blocked, spec->wake_blocked_on_message); /* O2 publishes it, and the next */
+    store_relaxed(&process->receiving, !process->is_fiber);
+    if (process->is_fiber) {
+        process->owner.kind = &wefti_process_owner;
+        process->asking = 0;
+    }
+    if (WEFTI_UNLIKELY(process->bounded)) {
+        process->max_messages = spec->max_messages;
+        process->max_bytes = spec->max_bytes;
+    }
 }
 
 static int make_fiber(struct weft_runtime *rt, struct wefti_process *process, const weft_process_spec *spec,
@@ -149,6 +176,7 @@ static int make_class(struct weft_runtime *rt, struct wefti_process *process, co
     task->layout = WEFTI_STATE_LARGE;
     struct wefti_process_header *header = wefti_task_state(task);
     header->process = process;
+    header->class_ = class_;
     memset(header + 1, 0, class_->state_size);
     if (class_->init)
         error = class_->init(header + 1, wefti_process_pid(process), spec->method, spec->input, spec->input_size);
@@ -164,31 +192,19 @@ refused:
 }
 
 /* It exists from here on, O1 and O2: messages may come before it has run.  On failure it is to be refused. */
-static int appear(struct wefti_process *process, const weft_process_spec *spec, struct weft_task *task, weft_pid linked,
-                  uint64_t monitor) {
+static inline int appear(struct wefti_process *process, const weft_process_spec *spec, struct weft_task *task,
+                         struct wefti_process *linked, uint64_t monitor) {
     struct wefti_processes *table = process->table;
-    wefti_lock_take(&process->lock);
     weft_pid pid = wefti_process_pid(process);
-    process->max_messages = spec->max_messages;
-    process->max_bytes = spec->max_bytes;
-    process->bounded = spec->max_messages || spec->max_bytes;
-    process->policy = (uint8_t)spec->policy;
-    process->trap_exit = spec->trap_exit;
-    process->reason = 0;
-    process->alive = true;
-    bool late = process->told = load_relaxed(&table->rt->phase) != WEFTI_OPEN ||
-                                load_relaxed(&table->closing); /* the locks order it: table.c, closing */
-    store_relaxed(&process->wake_blocked, spec->wake_blocked_on_message);      /* O2 publishes it, and the task */
-    store_relaxed(&process->receiving, !process->is_fiber);
-    store_relaxed(&process->task, task);
+    store_relaxed(&process->task, task); /* O2 publishes it */
     wefti_mailbox_open(process);
-    wefti_lock_give(&process->lock);
-    wefti_process_count(table, 1);
-    int error = spec->registered ? weft_register(table->rt, spec->registered, pid) : 0;
+    store_release(&process->alive, true); /* A1, pairs with wefti_process_lock and the others that have the lock */
+    int error = WEFTI_UNLIKELY(spec->registered != NULL) ? weft_register(table->rt, spec->registered, pid) : 0;
     if (!error && linked)
-        error = monitor ? wefti_monitor_add(table, pid, linked, monitor, NULL) : wefti_link_both(table, linked, pid);
-    if (!error && late)
-        wefti_mailbox_tell(table, pid, WEFT_MESSAGE_CANCEL, 0, WEFT_PID_NONE, -ESHUTDOWN, NULL, 0);
+        error = monitor ? wefti_monitor_add(table, pid, wefti_process_pid(linked), monitor, NULL)
+                        : wefti_link_both(table, wefti_process_pid(linked), pid);
+    if (WEFTI_UNLIKELY(wefti_process_is_late(table)) && !error)
+        wefti_process_tell_stop(table, pid);
     return error;
 }
 
@@ -197,8 +213,9 @@ static void disappear(struct weft_task *task) {
     int reason = 0;
     struct wefti_process *process = wefti_process_of(task);
     wefti_links_forget(process->table, leave(process, &reason));
-    if (process->class_ && process->class_->close)
-        process->class_->close((struct wefti_process_header *)wefti_task_state(task) + 1);
+    struct wefti_process_header *header = process->is_fiber ? NULL : wefti_task_state(task);
+    if (header && header->class_->close)
+        header->class_->close(header + 1);
 }
 
 /* Nobody was to know its pid, but init did. */
@@ -207,23 +224,23 @@ static void spoil(struct wefti_process *process) {
     wefti_lock_take(&process->lock);
     wefti_mailbox_close(process, &none);
     wefti_lock_give(&process->lock);
-    wefti_process_give(process);
+    wefti_process_give(process, wefti_worker_here());
 }
 
-static int spawn(struct weft_runtime *rt, const weft_process_spec *given, struct wefti_process *linked,
+static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, struct wefti_process *linked,
                  uint64_t *monitor, weft_pid *pid, weft_task **handle) {
-    weft_process_spec spec;
+    weft_process_spec known;
     struct wefti_room room;
     struct wefti_worker *w = wefti_worker_self();
     rt = rt ? rt : w ? w->rt : NULL;
-    if (!given || !rt)
+    if (!spec || !rt)
         return -EINVAL;
     int error = 0;
-    if (WEFTI_LIKELY(given->size == sizeof spec))
-        spec = *given;
-    else
-        error = wefti_known_struct(given, offsetof(weft_process_spec, arg), &spec, sizeof spec);
-    if (error || (error = check(&spec)))
+    if (WEFTI_UNLIKELY(spec->size != sizeof known)) {
+        error = wefti_known_struct(spec, offsetof(weft_process_spec, arg), &known, sizeof known);
+        spec = &known;
+    }
+    if (error || (error = check(spec)))
         return error;
     struct wefti_processes *table = wefti_processes_of(rt, true);
     if (!table)
@@ -231,12 +248,12 @@ static int spawn(struct weft_runtime *rt, const weft_process_spec *given, struct
     if (load_relaxed(&table->closing) && !(w && w->rt == rt)) /* a flag, as the runtime's phase */
         return -ESHUTDOWN;
     struct wefti_process *process;
-    if ((error = wefti_process_take(table, &process)))
+    if ((error = wefti_process_take(table, w, &process)))
         return error;
-    settle_in(process, &spec);
+    settle_in(process, spec);
     weft_pid self = wefti_process_pid(process), before = pid ? *pid : WEFT_PID_NONE;
     uint64_t number = monitor ? wefti_monitor_number(linked, self) : 0;
-    error = spec.fn ? make_fiber(rt, process, &spec, &room) : make_class(rt, process, &spec, &room);
+    error = spec->fn ? make_fiber(rt, process, spec, &room) : make_class(rt, process, spec, &room);
     if (error) {
         spoil(process);
         return error;
@@ -245,13 +262,16 @@ static int spawn(struct weft_runtime *rt, const weft_process_spec *given, struct
         *pid = self; /* first: it may run at once */
     room.undo = disappear;
     wefti_word_spawn(&room.task->word, handle != NULL); /* O1: who finds it may wake and cancel it */
-    error = appear(process, &spec, room.task, linked ? wefti_process_pid(linked) : WEFT_PID_NONE, number);
+    wefti_process_count(table, room.w, 1);
+    error = appear(process, spec, room.task, linked, number);
     if (error)
         wefti_spawn_refuse(&room, handle != NULL);
     else
         error = wefti_spawn_submit_born(&room, handle);
     if (error) {
-        wefti_process_give(process);
+        w = wefti_worker_here();
+        wefti_process_count(table, w, -1);
+        wefti_process_give(process, w);
         if (pid)
             *pid = before;
     } else if (monitor) {

@@ -16,7 +16,12 @@
  *         The task that S2 wakes may have gone meanwhile: wefti_wake_loosely.
  *         The lane has 22 bits of the generation, the pid all 32: to be deceived, a sender would have to stop between looking at the slot and
  *         S1 for exactly a multiple of four million owners.
- * Lock.   links, monitors, the bounded mailbox and its waiters, starting and ending: the slot's lock.  While it is held and the
+ * Start.  start:  A1 the fields, then alive           close: Z1 the runtime's phase, or `closing`
+ *                 A2 fence (light)                           Z2 fence (heavy)
+ *                 A3 closing? tell it                        Z3 each slot, under its lock: alive? tell it
+ *         So starting takes no lock: a slot has no owner but its starter until A1, who locks it finds `alive` false, or all the fields.
+ *         By the fences A3 sees Z1, or Z3 sees A1; `told`, under the lock, is set by one of the two.
+ * Lock.   links, monitors, the bounded mailbox and its waiters, ending: the slot's lock.  While it is held and the
  *         generation is the pid's, the task is alive.  No user's code is called under it, and no other lock but a fiber's taken.
  * Checked by.  test/model/process.c
  */
@@ -67,6 +72,11 @@ static inline struct wefti_message *wefti_message_of(struct wefti_link *link) {
     return (struct wefti_message *)(void *)link; /* its first field */
 }
 
+/* What it counts in a mailbox that is bounded by bytes: empty ones are not for nothing. */
+static inline uint32_t wefti_message_weight(const struct wefti_message *message) {
+    return message->size ? message->size : 1;
+}
+
 /* -- Lanes ------------------------------------------------------------------------------------------------- */
 
 typedef _Atomic uint64_t wefti_lane;
@@ -87,53 +97,60 @@ static inline uint64_t wefti_lane_word(uint32_t generation, const void *message)
 
 /* -- The process ------------------------------------------------------------------------------------------- */
 
+/* Four lines: all that a message costs, of a class with an unbounded mailbox; its beginning and end; what fibers use; what a bounded mailbox
+ * needs. */
 struct wefti_process {
-    /* What senders touch. */
     _Alignas(64) wefti_lane messages;
     wefti_lane system;
     _Atomic(struct weft_task *) task;
     _Atomic uint32_t generation; /* of the process that is there, or will be next; 0: used up */
     uint32_t index;
+    struct wefti_chain pending; /* the process's own: messages that are taken out of the lane and not yet used ... */
     _Atomic bool wake_blocked;
     _Atomic bool
         receiving; /* when it is idle, it waits for messages: a class, or a fiber in weft_receive.  A hint to send.c */
-    _Atomic uint32_t ordered_count; /* of `ordered`: a look */
-    struct wefti_processes *table;
+    bool bounded; /* fixed while it lives, as is_fiber */
+    bool is_fiber;
+    bool blocked,
+        idle; /* a class: waits for commands; has nothing to do without messages.  A fiber is blocked in its filter */
+    _Atomic bool handed; /* a message has come straight into `pending`, and it has not run since; atomic for dumps */
+    bool has_urgent; /* a class: `urgent` is not empty */
 
-    /* The process's own. */
-    _Alignas(64) struct wefti_chain urgent; /* taken out of the lanes, not yet used: the system's ... */
-    struct wefti_chain pending; /* ... and messages */
-    uint64_t pending_bytes; /* when bounded */
-    struct wefti_message *current; /* the message that weft_receive gave last */
+    _Alignas(64) struct wefti_processes *table;
+    struct wefti_lock lock;
+    int reason; /* of an exit that was asked for; under the lock */
+    _Atomic bool alive; /* set by who starts it, last of all (A1); else under the lock */
+    bool trap_exit, told,
+        named; /* under the lock.  told: that the runtime stops; named: has names, or is in groups (name.c) */
+    uint8_t policy; /* fixed while it lives */
+    uint32_t in_flight; /* the process's own: commands */
+    struct wefti_chain urgent; /* ... and what the system says */
+    union {
+        struct wefti_message *links; /* and monitors; under the lock */
+        struct wefti_link free; /* of a slot that nobody has */
+    };
+
+    _Alignas(64) struct wefti_message *current; /* the message that weft_receive gave last */
     uint64_t asking; /* the number of weft_ask's question */
     uint64_t monitors; /* numbers given so far */
-    const weft_process_class *class_;
     struct wefti_owner owner; /* of its fiber */
-    uint32_t in_flight; /* commands */
-    bool is_fiber;
-    bool blocked, idle; /* a class: waits for commands; has nothing to do without messages */
-    bool handed; /* a fiber: a message has come straight into `pending` */
+    uint64_t pending_bytes; /* when bounded; and so the next */
+    _Atomic uint32_t ordered_count; /* of `ordered`: a look */
+    uint32_t records; /* in `links`, as the next under the lock: records.c */
+    struct wefti_index *lookup; /* NULL: there are few */
+    struct wefti_member *names; /* under names_lock: name.c */
 
-    /* Under the lock. */
-    struct wefti_lock lock;
-    bool alive, trap_exit, told,
-        named; /* told: that the runtime stops; named: it has names, or is in groups (name.c) */
-    bool bounded;
-    uint8_t policy;
-    int reason; /* of an exit that was asked for */
-    uint32_t max_messages;
-    uint64_t max_bytes;
-    struct wefti_message *links; /* and monitors */
+    /* Of a bounded mailbox, under the lock. */
+    _Alignas(64) struct wefti_chain ordered; /* instead of `messages` */
     struct wefti_waiters senders; /* that wait for room, each with its message */
-    struct wefti_chain ordered; /* instead of `messages`, when bounded */
-    uint32_t queued; /* unread messages, if bounded; those that drop the oldest count `ordered` only */
-    uint64_t queued_bytes;
-    struct wefti_link free; /* of a slot that nobody has */
+    uint64_t queued_bytes, max_bytes;
+    uint32_t queued; /* unread messages; those that drop the oldest count `ordered` only */
+    uint32_t max_messages;
 };
-
+_Static_assert(sizeof(struct wefti_process) == 256, "a power of two, as its chunk");
 #ifndef WEFTI_PROCESS_CHUNK
-#define WEFTI_PROCESS_CHUNK 1024u
-#define WEFTI_PROCESS_CHUNKS 4096u
+#define WEFTI_PROCESS_CHUNK 8192u /* 2 MiB, touched as they are used */
+#define WEFTI_PROCESS_CHUNKS 2048u
 #endif
 #ifndef WEFTI_PROCESS_CACHE
 #define WEFTI_PROCESS_CACHE 64u /* free slots that a worker fetches and gives back at a time */
@@ -143,6 +160,8 @@ struct wefti_process {
 #define WEFTI_PID_KIND_SHIFT 56
 
 struct wefti_names;
+struct wefti_member;
+struct wefti_index;
 struct wefti_handlers;
 
 struct wefti_processes {
@@ -155,8 +174,7 @@ struct wefti_processes {
     uint32_t made; /* slots that have ever been used, or a worker keeps for it */
     _Atomic uint64_t alive; /* those that were begun outside less those that ended there; the others: worker->alive */
     _Atomic uint32_t counted; /* slots in use, if the runtime has a limit */
-    _Atomic bool
-        closing; /* weft_process_stop_all: who appears is told at once; ordered as the runtime's phase, table.c */
+    _Atomic bool closing; /* weft_process_stop_all: who appears is told at once; Z1, as the runtime's phase */
     struct wefti_nodes nodes;
     struct wefti_lock names_lock;
     struct wefti_names *names;
@@ -167,11 +185,36 @@ struct wefti_processes {
 /* -- table.c ----------------------------------------------------------------------------------------------- */
 /* The runtime's table, made if need be; rt NULL: the caller's.  NULL: no runtime, or no memory. */
 struct wefti_processes *wefti_processes_of(struct weft_runtime *rt, bool make);
-/* A free slot.  0; -EDQUOT (there are as many as there may be); -ENOMEM. */
-int wefti_process_take(struct wefti_processes *table, struct wefti_process **out);
-void wefti_process_give(struct wefti_process *process);
+/* The same, of the runtime that a process is in. */
+static inline struct wefti_processes *wefti_processes_here(struct weft_runtime *rt) {
+    return (struct wefti_processes *)(void *)wefti_annex(rt, WEFTI_ANNEX_PROCESSES); /* its first field */
+}
+/* A free slot.  w: the caller's worker, or NULL, as in all of these.  0; -EDQUOT (there are as many as there may be); -ENOMEM. */
+int wefti_process_take(struct wefti_processes *table, struct wefti_worker *w, struct wefti_process **out);
+void wefti_process_give(struct wefti_process *process, struct wefti_worker *w);
 /* One more that is alive, or (-1) one less. */
-void wefti_process_count(struct wefti_processes *table, int change);
+static inline void wefti_process_count(struct wefti_processes *table, struct wefti_worker *w, int change) {
+    if (WEFTI_LIKELY(w && w->rt == table->rt))
+        wefti_count(&w->counters.processes, (uint64_t)(int64_t)change);
+    else
+        add_relaxed(&table->alive, (uint64_t)(int64_t)change); /* a figure */
+}
+/* Under its lock: it has begun, all its fields are there, and it has not ended. */
+static inline bool wefti_process_is_there(struct wefti_process *process) {
+    return load_acquire(&process->alive); /* pairs with A1 */
+}
+/* A1 is done: is it to be told at once that all are to end?  If not, who closes finds it. */
+static inline bool wefti_process_is_late(struct wefti_processes *table) {
+    if (WEFTI_LIKELY(table->rt->heavy_fence))
+        fence_light(); /* A2, pairs with Z2 */
+    else
+        fence_seq_cst(); /* A2, the same */
+    return load_relaxed(&table->rt->phase) != WEFTI_OPEN || load_relaxed(&table->closing); /* A3; A2 orders it */
+}
+/* Z2, after Z1. */
+void wefti_processes_fence(struct wefti_processes *table);
+/* Tell it that all are to end, if nobody has. */
+void wefti_process_tell_stop(struct wefti_processes *table, weft_pid pid);
 static inline uint32_t wefti_pid_generation(weft_pid pid) { return (uint32_t)(pid >> WEFTI_PROCESS_INDEX_BITS); }
 static inline uint32_t wefti_pid_index(weft_pid pid) { return pid & ((1u << WEFTI_PROCESS_INDEX_BITS) - 1); }
 static inline weft_pid wefti_process_pid(struct wefti_process *process) {
@@ -182,7 +225,8 @@ static inline weft_pid wefti_process_pid(struct wefti_process *process) {
 static inline struct wefti_process *wefti_process_at(struct wefti_processes *table, uint32_t index) {
     if (index / WEFTI_PROCESS_CHUNK >= WEFTI_PROCESS_CHUNKS)
         return NULL;
-    struct wefti_process *chunk = load_acquire(&table->chunk[index / WEFTI_PROCESS_CHUNK]); /* pairs with make_slots */
+    struct wefti_process *chunk =
+        load_relaxed(&table->chunk[index / WEFTI_PROCESS_CHUNK]); /* zeroed; O2 and A1 publish what it holds */
     return chunk ? &chunk[index % WEFTI_PROCESS_CHUNK] : NULL;
 }
 /* The slot that a pid names; NULL: none, or it has another owner by now.  Only a hint: the lane or the lock decides. */
@@ -220,7 +264,8 @@ static inline void wefti_message_show(struct wefti_message *message, weft_messag
 bool wefti_mailbox_push_system(struct wefti_process *process, uint32_t generation, struct wefti_message *message);
 /* A message, by the lane; waiting for room at most until then if the policy is that.  0: it is the receiver's; an error: still the
  * caller's. */
-int wefti_mailbox_send(struct wefti_process *process, weft_pid to, struct wefti_message *message, int64_t until);
+int wefti_mailbox_send(struct wefti_processes *table, struct wefti_process *process, weft_pid to,
+                       struct wefti_message *message, int64_t until);
 /* O2, under the lock. */
 void wefti_mailbox_open(struct wefti_process *process);
 /* P1: all that has come, behind `urgent` and `pending`. */
@@ -228,7 +273,7 @@ void wefti_mailbox_take(struct wefti_process *process);
 static inline bool wefti_mailbox_is_empty(struct wefti_process *process) {
     return !(load_relaxed(&process->messages) & WEFTI_LANE_POINTER) &&
            !(load_relaxed(&process->system) & WEFTI_LANE_POINTER) &&
-           !load_relaxed(&process->ordered_count); /* a look */
+           !(process->bounded && load_relaxed(&process->ordered_count)); /* a look */
 }
 /* So many messages have been taken out of `pending` of a bounded mailbox: room for others. */
 void wefti_mailbox_make_room(struct wefti_process *process, uint32_t count, uint64_t bytes);
@@ -262,7 +307,7 @@ struct wefti_process *wefti_process_self(void);
 /* In front of a class's own state. */
 struct wefti_process_header {
     struct wefti_process *process;
-    uint64_t align;
+    const weft_process_class *class_;
 };
 _Static_assert(WEFT_PROCESS_STATE_MAX + sizeof(struct wefti_process_header) == WEFT_STATE_MAX, "as promised");
 
@@ -270,14 +315,16 @@ _Static_assert(WEFT_PROCESS_STATE_MAX + sizeof(struct wefti_process_header) == W
 /* The poll function of processes that are classes. */
 weft_poll wefti_process_poll(struct weft_task *task, void *state);
 
-/* process.c: the owner's function of those that are fibers. */
-void wefti_process_fiber_ended(struct wefti_fiber *fiber);
+/* process.c: for dumps. */
+const char *wefti_process_describe(struct weft_task *task, bool *claimed);
+/* process.c: the owner of those that are fibers. */
+extern const struct wefti_owner_kind wefti_process_owner;
 /* The process that a task is, or NULL. */
 static inline struct wefti_process *wefti_process_of(struct weft_task *task) {
     if (task->poll == wefti_process_poll)
         return ((struct wefti_process_header *)wefti_task_state(task))->process;
     struct wefti_owner *owner = wefti_task_is_fiber(task) ? wefti_fiber_of(task)->owner : NULL;
-    return owner && owner->ended == wefti_process_fiber_ended
+    return owner && owner->kind == &wefti_process_owner
                ? (struct wefti_process *)(void *)((char *)owner - offsetof(struct wefti_process, owner))
                : NULL;
 }
@@ -287,9 +334,6 @@ static inline struct wefti_process *wefti_process_of(struct weft_task *task) {
 void wefti_links_end(struct wefti_processes *table, struct wefti_message *links, int reason);
 /* The same for one that never began: it is only forgotten. */
 void wefti_links_forget(struct wefti_processes *table, struct wefti_message *links);
-/* Into and out of its list, under its lock. */
-void wefti_record_put(struct wefti_process *process, struct wefti_message *record);
-void wefti_record_take(struct wefti_process *process, struct wefti_message *record);
 /* A number for a monitor of the process with that pid. */
 uint64_t wefti_monitor_number(struct wefti_process *self, weft_pid pid);
 /* The how manieth of its process it is. */
@@ -303,8 +347,16 @@ int wefti_monitor_add(struct wefti_processes *table, weft_pid pid, weft_pid to, 
 bool wefti_monitor_remove(struct wefti_processes *table, weft_pid pid, struct wefti_message *record);
 int wefti_link_both(struct wefti_processes *table, weft_pid self, weft_pid other);
 
+/* -- records.c: under the process's lock --------------------------------------------------------------------- */
+void wefti_record_put(struct wefti_process *process, struct wefti_message *record);
+void wefti_record_take(struct wefti_process *process, struct wefti_message *record);
+/* One that tells `to`, with that tag; WEFT_PID_NONE: a helper's.  NULL: none. */
+struct wefti_message *wefti_record_find(struct wefti_process *process, weft_pid to, uint64_t tag);
+/* At its end: the list is the caller's. */
+struct wefti_message *wefti_records_take_all(struct wefti_process *process);
+
 /* -- name.c ------------------------------------------------------------------------------------------------ */
-void wefti_names_end(struct wefti_process *process, weft_pid pid);
+void wefti_names_end(struct wefti_process *process);
 void wefti_names_fini(struct wefti_names *names);
 
 /* -- command.c --------------------------------------------------------------------------------------------- */
@@ -332,7 +384,7 @@ static inline __attribute__((always_inline)) struct wefti_message *wefti_message
     struct wefti_process *self = w && w->current ? wefti_process_of(w->current) : NULL;
     message->type = type;
     message->tag = tag;
-    message->from = self && self->table == table ? wefti_process_pid(self) : WEFT_PID_NONE;
+    message->from = self && w->rt == table->rt ? wefti_process_pid(self) : WEFT_PID_NONE;
     message->size = (uint32_t)size;
     message->error = 0;
     message->is_reply = false;

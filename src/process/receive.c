@@ -4,7 +4,7 @@
 
 static bool something_came(void *arg) {
     struct wefti_process *process = arg;
-    return process->handed || !wefti_mailbox_is_empty(process);
+    return load_own(&process->handed) || !wefti_mailbox_is_empty(process);
 }
 
 /* How far a receive has looked: all up to `after` has been refused.  New messages come behind it. */
@@ -36,7 +36,7 @@ static bool is_late(const struct wefti_process *self, const struct wefti_message
 
 static void use(struct wefti_process *self, const struct wefti_message *message) {
     if (message->type == WEFT_MESSAGE)
-        wefti_mailbox_used(self, 1, message->size);
+        wefti_mailbox_used(self, 1, wefti_message_weight(message));
 }
 
 /* Take the next one that the filter wants out of a chain, or NULL. */
@@ -52,7 +52,10 @@ static struct wefti_message *pick(struct wefti_process *self, struct look *look,
         if (filter) {
             weft_message shown;
             wefti_message_show(message, &shown);
-            if (!filter(&shown, arg)) {
+            self->blocked = true; /* what we look at must stay as it is */
+            bool wanted = filter(&shown, arg);
+            self->blocked = false;
+            if (!wanted) {
                 look->after = item;
                 continue;
             }
@@ -62,19 +65,25 @@ static struct wefti_message *pick(struct wefti_process *self, struct look *look,
     return NULL;
 }
 
-int wefti_receive(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg, int64_t until) {
+static bool drops_oldest(const struct wefti_process *self) {
+    return self->bounded && self->policy == WEFT_MAILBOX_DROP_OLDEST;
+}
+
+/* after: the last message that cannot be wanted, or NULL. */
+static inline int receive(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg,
+                          struct wefti_link *after, int64_t until) {
     if (self->current) {
         struct wefti_message *old = self->current;
         self->current = NULL; /* first: its release function may be the user's */
         wefti_message_free(self->table, old);
     }
-    struct look urgent = {&self->urgent, NULL}, pending = {&self->pending, NULL};
+    struct look urgent = {&self->urgent, NULL}, pending = {&self->pending, after};
     for (;;) {
-        self->handed = false; /* it lies in `pending`, behind what we have looked at */
+        store_relaxed(&self->handed, false); /* it lies in `pending`, behind what we have looked at */
         if (!wefti_mailbox_is_empty(self)) {
             uint32_t count = self->pending.count;
             wefti_mailbox_take(self);
-            if (self->pending.count < count || self->bounded) /* the oldest may have been dropped */
+            if (self->pending.count < count || drops_oldest(self)) /* what we have looked at may be gone */
                 pending.after = NULL;
         }
         struct wefti_message *found = pick(self, &urgent, filter, arg);
@@ -94,6 +103,10 @@ int wefti_receive(struct wefti_process *self, weft_message *message, weft_filter
     }
 }
 
+int wefti_receive(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg, int64_t until) {
+    return receive(self, message, filter, arg, NULL, until);
+}
+
 void wefti_receive_firmly(struct wefti_process *self, const char *what) {
     wefti_fiber_wait_always(wefti_fiber_self(), something_came, self, what);
 }
@@ -102,6 +115,8 @@ int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_d
     struct wefti_process *self = wefti_process_self();
     if (!self || !self->is_fiber || !message)
         return -EINVAL;
+    if (WEFTI_UNLIKELY(self->blocked))
+        return -EDEADLK;
     int error = wefti_charge_channel_call();
     if (!error && WEFTI_UNLIKELY(wefti_fiber_must_end(wefti_fiber_self())))
         error = -ECANCELED; /* first: messages that never cease must not keep it alive */
@@ -120,7 +135,7 @@ static bool is_answer(const weft_message *message, void *arg) {
 static void forget_end(struct wefti_process *self) {
     struct look urgent = {&self->urgent, NULL};
     for (;;) {
-        self->handed = false; /* the next receive looks at all */
+        store_relaxed(&self->handed, false); /* the next receive looks at all */
         wefti_mailbox_take(self);
         struct wefti_message *found = pick(self, &urgent, is_answer, self);
         if (found) {
@@ -135,7 +150,7 @@ int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, we
     struct wefti_process *self = wefti_process_self();
     if (!self || !self->is_fiber || !reply)
         return -EINVAL;
-    if (to == wefti_process_pid(self))
+    if (to == wefti_process_pid(self) || self->blocked)
         return -EDEADLK; /* who should answer? and its own question has the tag of the answer */
     int error = size > UINT32_MAX ? -EMSGSIZE : wefti_charge_channel_call();
     if (error)
@@ -147,14 +162,16 @@ int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, we
         return -ENOMEM;
     error = wefti_monitor_add(table, to, wefti_process_pid(self), number, &record);
     if (!error) {
+        /* What has come by now is no answer: however much that is, it is not looked at. */
+        struct wefti_link *after = self->pending.count && !drops_oldest(self) ? self->pending.last : NULL;
         error = wefti_message_send(table, wefti_worker_here(), to, message, until);
         bool sent = !error;
         self->asking = number;
         if (sent)
-            error = wefti_receive(self, reply, is_answer, self, until);
+            error = receive(self, reply, is_answer, self, after, until);
         bool ended = sent && !error && reply->type == WEFT_MESSAGE_DOWN; /* then the record is the reply */
         if (ended) /* what it sent before its end is there, and was overtaken */
-            error = wefti_receive(self, reply, is_answer, self, WEFT_NOW) ? -ESRCH : 0;
+            error = receive(self, reply, is_answer, self, after, WEFT_NOW) ? -ESRCH : 0;
         else if (!wefti_monitor_remove(table, to, record))
             forget_end(self);
         self->asking = 0;

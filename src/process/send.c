@@ -30,7 +30,7 @@ static inline bool hand_over(struct wefti_process *process, struct wefti_worker 
     bool same = load_relaxed(&process->messages) == open && load_relaxed(&process->task) == task; /* D2; D1 orders it */
     if (WEFTI_LIKELY(same)) {
         wefti_chain_append(&process->pending, &message->link); /* D3 */
-        process->handed = true;
+        store_relaxed(&process->handed, true); /* ours since D1 */
     }
     if (WEFTI_LIKELY(!wefti_task_is_pinned(task)))
         w->sched->submit(w, task, WEFTI_SUBMIT_WAKE);
@@ -46,7 +46,7 @@ static inline __attribute__((always_inline)) int deliver(struct wefti_processes 
         return -ESRCH;
     if (w && w->rt == table->rt && hand_over(process, w, wefti_pid_generation(to), message))
         return 0;
-    return wefti_mailbox_send(process, to, message, until);
+    return wefti_mailbox_send(table, process, to, message, until);
 }
 
 int wefti_message_send(struct wefti_processes *table, struct wefti_worker *w, weft_pid to,

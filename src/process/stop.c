@@ -13,18 +13,6 @@ struct stop {
     int forced;
 };
 
-/* Told once, by us or by the runtime's own stop. */
-static void tell(struct wefti_processes *table, weft_pid pid) {
-    struct wefti_process *process = wefti_process_lock(table, pid);
-    if (!process)
-        return;
-    bool tell = !process->told;
-    process->told = true;
-    wefti_lock_give(&process->lock);
-    if (tell)
-        wefti_mailbox_tell(table, pid, WEFT_MESSAGE_CANCEL, 0, WEFT_PID_NONE, -ESHUTDOWN, NULL, 0);
-}
-
 /* Who is this, that has to be ended? */
 static void note(struct stop *stop, weft_pid pid) {
     struct wefti_process *process = wefti_process_lock(stop->table, pid);
@@ -56,7 +44,7 @@ static int pass(struct stop *stop, weft_pid self, bool late, int *error) {
         if (late)
             note(stop, pid);
         else
-            tell(stop->table, pid);
+            wefti_process_tell_stop(stop->table, pid); /* Z3 */
     }
     int64_t until = late ? WEFT_NEVER : stop->until;
     for (int ended = 0; ended < count && !*error;) {
@@ -71,8 +59,9 @@ static int stop_them(void *arg) {
     struct stop *stop = arg;
     int error = 0;
     bool late = false;
-    if (xchg_relaxed(&stop->table->closing, true)) /* a flag; the slots' locks order it */
+    if (xchg_relaxed(&stop->table->closing, true)) /* Z1 */
         return -EBUSY;
+    wefti_processes_fence(stop->table);
     while (pass(stop, weft_self(), late, &error)) { /* they may have started others */
         if (error && error != -ETIMEDOUT)
             return error;

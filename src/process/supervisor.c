@@ -119,39 +119,60 @@ static size_t find(const weft_process_child *children, size_t count, const char 
     return i;
 }
 
-/* Can it be started after the first `placed` of the order? */
-static bool is_free(const struct supervisor *sup, const weft_process_child *children, size_t at, size_t placed) {
-    for (const char *const *need = children[at].needs; need && *need; need++) {
-        size_t needed = find(children, sup->sup.count, *need), i = 0;
-        while (i < placed && sup->order[i] != needed)
-            i++;
-        if (i == placed)
-            return false;
-    }
-    return true;
-}
+/* What each child needs: the numbers of those of child i are at[first(i)] to at[first(i + 1) - 1]. */
+struct needs {
+    size_t *at;
+    size_t count;
+};
 
-/* The given order, but each after those that it needs. */
-static int sort(struct supervisor *sup, const weft_process_child *children) {
-    size_t count = sup->sup.count;
+static int find_needs(const weft_process_child *children, size_t count, struct needs *needs, struct slot *slots) {
+    size_t total = 0, at = 0;
     for (size_t i = 0; i < count; i++)
         for (const char *const *need = children[i].needs; need && *need; need++)
-            if (find(children, count, *need) == count)
+            total++;
+    *needs = (struct needs){total ? wefti_alloc(total * sizeof *needs->at) : NULL, total};
+    if (total && !needs->at)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        slots[i].monitor = at; /* first(i), until it is filled in */
+        for (const char *const *need = children[i].needs; need && *need; need++)
+            if ((needs->at[at++] = find(children, count, *need)) == count)
                 return -EINVAL;
+    }
+    return 0;
+}
+
+/* The given order, but each after those that it needs.  slots[i].ended: child i has its place. */
+static int place(struct supervisor *sup, const struct needs *needs) {
+    struct slot *slots = sup->slots;
+    size_t count = sup->sup.count, first = 0;
     for (size_t placed = 0; placed < count; placed++) {
-        size_t next = count;
-        for (size_t i = 0; i < count && next == count; i++) {
-            size_t at = 0;
-            while (at < placed && sup->order[at] != i)
+        size_t next = first;
+        for (; next < count; next++) {
+            size_t at = slots[next].monitor, end = next + 1 < count ? slots[next + 1].monitor : needs->count;
+            while (!slots[next].ended && at < end && slots[needs->at[at]].ended)
                 at++;
-            if (at == placed && is_free(sup, children, i, placed))
-                next = i;
+            if (!slots[next].ended && at == end)
+                break;
         }
         if (next == count)
             return -ELOOP;
+        slots[next].ended = true;
         sup->order[placed] = next;
+        while (first < count && slots[first].ended)
+            first++;
     }
     return 0;
+}
+
+static int sort(struct supervisor *sup, const weft_process_child *children) {
+    struct needs needs;
+    int error = find_needs(children, sup->sup.count, &needs, sup->slots);
+    if (!error)
+        error = place(sup, &needs);
+    if (needs.at)
+        wefti_free(needs.at, needs.count * sizeof *needs.at);
+    return error;
 }
 
 /* -- The call ------------------------------------------------------------------------------------------------------- */

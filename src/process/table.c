@@ -1,6 +1,9 @@
 /* table.c - the table of a runtime's processes: slots, pids, finding (process.h has the design). */
 #include "process/process.h"
 
+/* In the model a chunk is less than a page. */
+#define CHUNK_BYTES ((WEFTI_PROCESS_CHUNK * sizeof(struct wefti_process) + 4095) & ~(size_t)4095)
+
 static struct wefti_processes *table_of(struct wefti_annex *annex) {
     return (struct wefti_processes *)(void *)annex; /* its first field */
 }
@@ -10,7 +13,7 @@ static int end(struct wefti_annex *annex) {
     for (uint32_t i = 0; i < WEFTI_PROCESS_CHUNKS; i++) {
         struct wefti_process *chunk = load_own(&table->chunk[i]);
         if (chunk)
-            wefti_free(chunk, WEFTI_PROCESS_CHUNK * sizeof *chunk);
+            wefti_unmap(chunk, CHUNK_BYTES);
     }
     wefti_names_fini(table->names);
     wefti_handlers_fini(load_own(&table->handlers));
@@ -19,20 +22,30 @@ static int end(struct wefti_annex *annex) {
     return 0;
 }
 
-/* W35: everyone is asked to end, once.  Who appears while we walk finds the runtime's new phase, or `closing`: the locks order the two. */
+void wefti_process_tell_stop(struct wefti_processes *table, weft_pid pid) {
+    struct wefti_process *process = wefti_process_lock(table, pid);
+    if (!process)
+        return;
+    bool tell = !process->told;
+    process->told = true;
+    wefti_lock_give(&process->lock);
+    if (tell)
+        wefti_mailbox_tell(table, pid, WEFT_MESSAGE_CANCEL, 0, WEFT_PID_NONE, -ESHUTDOWN, NULL, 0);
+}
+
+void wefti_processes_fence(struct wefti_processes *table) {
+    if (!table->rt->heavy_fence || wefti_fence_heavy()) /* Z2, pairs with A2 */
+        fence_seq_cst(); /* Z2, the same */
+}
+
+/* W35: everyone is asked to end, once.  Z1 is the runtime's new phase. */
 static void closing(struct wefti_annex *annex) {
     struct wefti_processes *table = table_of(annex);
     weft_pid pid;
-    for (uint32_t i = 0; wefti_process_visit(table, i, &pid); i++) {
-        struct wefti_process *process = wefti_process_lock(table, pid);
-        if (!process)
-            continue;
-        bool tell = !process->told;
-        process->told = true;
-        wefti_lock_give(&process->lock);
-        if (tell)
-            wefti_mailbox_tell(table, pid, WEFT_MESSAGE_CANCEL, 0, WEFT_PID_NONE, -ESHUTDOWN, NULL, 0);
-    }
+    wefti_processes_fence(table);
+    for (uint32_t i = 0; wefti_process_visit(table, i, &pid); i++) /* Z3 */
+        if (pid)
+            wefti_process_tell_stop(table, pid);
 }
 
 bool wefti_process_visit(struct wefti_processes *table, uint32_t index, weft_pid *pid) {
@@ -43,7 +56,7 @@ bool wefti_process_visit(struct wefti_processes *table, uint32_t index, weft_pid
         return false;
     struct wefti_process *process = wefti_process_at(table, index);
     wefti_lock_take(&process->lock);
-    *pid = process->alive ? wefti_process_pid(process) : WEFT_PID_NONE;
+    *pid = wefti_process_is_there(process) ? wefti_process_pid(process) : WEFT_PID_NONE;
     wefti_lock_give(&process->lock);
     return true;
 }
@@ -52,7 +65,7 @@ static struct wefti_processes *make_table(struct weft_runtime *rt) {
     struct wefti_processes *table = wefti_alloc(sizeof *table);
     if (!table)
         return NULL;
-    table->annex = (struct wefti_annex){closing, NULL, NULL, end};
+    table->annex = (struct wefti_annex){closing, NULL, NULL, end, wefti_process_describe};
     table->rt = rt;
     table->blocked = wefti_reason(rt, "a command");
     struct wefti_annex *there = wefti_annex_hang(rt, WEFTI_ANNEX_PROCESSES, &table->annex);
@@ -86,16 +99,15 @@ static void make_slots(struct wefti_processes *table, struct wefti_chain *into, 
         uint32_t made = table->made, at = made / WEFTI_PROCESS_CHUNK;
         struct wefti_process *chunk = load_own(&table->chunk[at]);
         if (!chunk) {
-            if (!(chunk = wefti_alloc(WEFTI_PROCESS_CHUNK * sizeof *chunk)))
+            if (!(chunk = wefti_map(CHUNK_BYTES)))
                 return;
-            for (uint32_t i = 0; i < WEFTI_PROCESS_CHUNK; i++) {
-                chunk[i].index = made + i;
-                chunk[i].table = table;
-                store_relaxed(&chunk[i].generation, 1); /* published with the chunk */
-            }
-            store_release(&table->chunk[at], chunk); /* pairs with at */
+            store_relaxed(&table->chunk[at], chunk); /* nothing is in it yet */
         }
-        wefti_chain_append(into, &chunk[made % WEFTI_PROCESS_CHUNK].free);
+        struct wefti_process *process = &chunk[made % WEFTI_PROCESS_CHUNK]; /* zeroed: nobody finds it yet */
+        process->index = made;
+        process->table = table;
+        store_relaxed(&process->generation, 1); /* A1 publishes it */
+        wefti_chain_append(into, &process->free);
         table->made++;
     }
 }
@@ -118,10 +130,10 @@ static bool admit(struct wefti_processes *table) {
     return false;
 }
 
-int wefti_process_take(struct wefti_processes *table, struct wefti_process **out) {
+int wefti_process_take(struct wefti_processes *table, struct wefti_worker *w, struct wefti_process **out) {
     if (!admit(table))
         return -EDQUOT;
-    struct wefti_chain one = {NULL, NULL, 0}, *cache = cache_of(table, wefti_worker_here());
+    struct wefti_chain one = {NULL, NULL, 0}, *cache = cache_of(table, w);
     struct wefti_chain *from = cache ? cache : &one;
     if (WEFTI_UNLIKELY(!from->count))
         fetch_slots(table, from, cache ? WEFTI_PROCESS_CACHE : 1);
@@ -135,13 +147,13 @@ int wefti_process_take(struct wefti_processes *table, struct wefti_process **out
     return 0;
 }
 
-void wefti_process_give(struct wefti_process *process) {
+void wefti_process_give(struct wefti_process *process, struct wefti_worker *w) {
     struct wefti_processes *table = process->table;
     if (table->rt->max_processes)
         sub_relaxed(&table->counted, 1); /* a count */
     if (load_own(&process->generation) == 0)
         return; /* all its pids are used up */
-    struct wefti_chain *cache = cache_of(table, wefti_worker_here());
+    struct wefti_chain *cache = cache_of(table, w);
     if (WEFTI_LIKELY(cache && cache->count < 2 * WEFTI_PROCESS_CACHE)) {
         wefti_nodes_push(cache, &process->free); /* the newest first: it is in our caches still */
         return;
@@ -154,14 +166,6 @@ void wefti_process_give(struct wefti_process *process) {
 }
 
 /* -- How many ---------------------------------------------------------------------------------------------- */
-
-void wefti_process_count(struct wefti_processes *table, int change) {
-    struct wefti_worker *w = wefti_worker_here();
-    if (WEFTI_LIKELY(w && w->rt == table->rt))
-        wefti_count(&w->counters.processes, (uint64_t)(int64_t)change);
-    else
-        add_relaxed(&table->alive, (uint64_t)(int64_t)change); /* a figure */
-}
 
 uint64_t weft_process_count(weft_runtime *rt) {
     struct wefti_processes *table = wefti_processes_of(rt, false);
@@ -178,7 +182,7 @@ struct wefti_process *wefti_process_lock(struct wefti_processes *table, weft_pid
     if (!process)
         return NULL;
     wefti_lock_take(&process->lock);
-    if (process->alive && load_own(&process->generation) == wefti_pid_generation(pid))
+    if (wefti_process_is_there(process) && load_own(&process->generation) == wefti_pid_generation(pid))
         return process;
     wefti_lock_give(&process->lock);
     return NULL;

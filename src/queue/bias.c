@@ -15,16 +15,15 @@ static void revoke(struct wefti_bias *bias) {
     bias->losses++;
 }
 
-void wefti_bias_take_slow(struct wefti_bias *bias, void *self, bool may_own) {
+void wefti_bias_take_slow(struct wefti_bias *bias, void *self, uint32_t streak) {
     wefti_lock_take(&bias->lock); /* T0 */
     if (load_relaxed(&bias->owner))  /* changed only with the lock */
         revoke(bias);
     bias->by_owner = false;
-    if (!may_own || self != bias->last) {
+    if (!streak || self != bias->last) {
         bias->last = self;
         bias->streak = 0;
-    } else if (++bias->streak >= WEFTI_BIAS_STREAK << WEFTI_BIAS_GROWTH * bias->losses &&
-               bias->losses < WEFTI_BIAS_LOSSES) {
+    } else if (++bias->streak >= streak << WEFTI_BIAS_GROWTH * bias->losses && bias->losses < WEFTI_BIAS_LOSSES) {
         bias->streak = 0;
         store_relaxed(&bias->owner, self); /* to ourselves, and to who takes the lock after us */
     }

@@ -22,8 +22,13 @@
 
 #include "queue/lock.h"
 
+/* A heavy fence costs about as much as some hundred locked instructions: who has taken the lock so often in a row may bet a fence on
+ * taking it as often again.  Where there is one worker, few others ever come. */
 #ifndef WEFTI_BIAS_STREAK
-#define WEFTI_BIAS_STREAK 8u /* times in a row, before it becomes the worker's own ... */
+#define WEFTI_BIAS_STREAK 256u /* times in a row, before it becomes the worker's own ... */
+#endif
+#ifndef WEFTI_BIAS_STREAK_ALONE
+#define WEFTI_BIAS_STREAK_ALONE 8u /* ... if that is the only one ... */
 #endif
 #define WEFTI_BIAS_GROWTH 4u /* ... and after each loss, 2^4 times as many ... */
 #define WEFTI_BIAS_LOSSES 3u /* ... and after three, never */
@@ -34,13 +39,13 @@ struct wefti_bias {
     _Atomic(void *) owner;
     /* Who is inside. */
     void *last; /* the worker that was inside the last time */
-    uint16_t streak; /* how often in a row */
+    uint32_t streak; /* how often in a row */
     uint8_t losses;
     bool by_owner; /* it came in without the lock */
 };
 
 /* The rest of take, for all but the owner. */
-void wefti_bias_take_slow(struct wefti_bias *bias, void *self, bool may_own);
+void wefti_bias_take_slow(struct wefti_bias *bias, void *self, uint32_t streak);
 /* Not inside: make it what it was at first, nobody's and without a past.  The owner gives it up without a heavy fence: he knows that he is
  * not inside. */
 void wefti_bias_reset(struct wefti_bias *bias, void *self);
@@ -59,10 +64,10 @@ static inline bool wefti_bias_own(struct wefti_bias *bias, void *self) {
     return false;
 }
 
-/* self: the calling worker, or NULL; may_own: it may become the owner. */
-static inline void wefti_bias_take(struct wefti_bias *bias, void *self, bool may_own) {
+/* self: the calling worker, or NULL; streak: how often in a row makes it the owner, 0: never. */
+static inline void wefti_bias_take(struct wefti_bias *bias, void *self, uint32_t streak) {
     if (WEFTI_UNLIKELY(!wefti_bias_own(bias, self)))
-        wefti_bias_take_slow(bias, self, may_own);
+        wefti_bias_take_slow(bias, self, streak);
 }
 
 /* T4. */

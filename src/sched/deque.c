@@ -24,7 +24,7 @@ static void push(struct wefti_worker *w, struct weft_task *task) {
         for (uint32_t i = 0; i < count; i++)
             wefti_chain_append(&chain, oldest[i]);
         if (chain.count) {
-            wefti_inject_push(&w->rt->inject, chain);
+            wefti_inject_spill(&w->rt->inject, chain, w);
             wefti_notify_if_worth(w, wefti_inject_length(&w->rt->inject));
         }
     }
@@ -48,8 +48,8 @@ static void submit(struct wefti_worker *w, struct weft_task *task, enum wefti_su
 }
 
 /* W14: one to run and up to 16 more for the local deque; the oldest is run first. */
-static struct weft_task *fetch(struct wefti_worker *w) {
-    struct wefti_chain chain = wefti_inject_take(&w->rt->inject, 1 + TRANSFER);
+static struct weft_task *fetch(struct wefti_worker *w, const void *own) {
+    struct wefti_chain chain = wefti_inject_take(&w->rt->inject, 1 + TRANSFER, own);
     struct wefti_link *first = wefti_chain_take(&chain);
     if (!first)
         return NULL;
@@ -63,7 +63,7 @@ static struct weft_task *next(struct wefti_worker *w) {
     struct weft_task *task;
     if (WEFTI_UNLIKELY(--w->global_left == 0)) { /* B30 holds here too: newest first must not starve the global queue */
         w->global_left = w->global_interval;
-        if ((task = fetch(w)))
+        if (wefti_global_is_due(w) && (task = fetch(w, NULL)))
             return task;
     }
     if (WEFTI_UNLIKELY(w->tick_left == 1)) { /* ... nor the older tasks of this deque: one of them each tick (B46) */
@@ -74,7 +74,10 @@ static struct weft_task *next(struct wefti_worker *w) {
             return oldest;
     }
     task = wefti_deque_pop(&w->deque, 1); /* the others stay public */
-    return task ? task : fetch(w);
+    if (task)
+        return task;
+    w->busy_intervals = 0;
+    return fetch(w, w);
 }
 
 static struct weft_task *steal(struct wefti_worker *w, bool last) {

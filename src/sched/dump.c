@@ -57,6 +57,21 @@ uint16_t wefti_reason(struct weft_runtime *rt, const char *what) {
     return 0;
 }
 
+const char *wefti_describe(const struct weft_task *task, bool *claimed) {
+    struct weft_task *of = (struct weft_task *)(uintptr_t)task;
+    const char *waits = NULL;
+    if (wefti_task_is_fiber(of)) {
+        waits = load_relaxed(&wefti_fiber_of(of)->waits); /* a static string, until it goes on */
+        *claimed = waits != NULL;
+        return waits;
+    }
+    for (int i = 0; i < WEFTI_ANNEXES && !waits; i++) {
+        struct wefti_annex *annex = wefti_annex(wefti_task_rt(of), i);
+        waits = annex && annex->describe ? annex->describe(of, claimed) : NULL;
+    }
+    return waits;
+}
+
 struct joined_by {
     wefti_waker waiter;
     const char *name; /* of the task it waits for, or NULL */
@@ -129,8 +144,18 @@ static void path_of(const struct places *places, const struct weft_task *task, c
 }
 
 /* How long it has waited: since the tick before it began to, so a little too long. */
-static void since(struct weft_runtime *rt, struct wefti_fiber *fiber, char *what, size_t room) {
-    int64_t ns = wefti_now(rt) - load_relaxed(&fiber->waits_since); /* a look */
+static void since(struct weft_runtime *rt, struct weft_task *task, char *what, size_t room) {
+    int64_t ns, now = wefti_now(rt);
+    if (wefti_task_is_fiber(task)) {
+        if (!load_relaxed(&wefti_fiber_of(task)->waits)) /* a look */
+            return;
+        ns = now - load_relaxed(&wefti_fiber_of(task)->waits_since); /* as above */
+    } else { /* modulo 2^32: 52 days */
+        uint32_t units = (uint32_t)(now >> WEFTI_SINCE_SHIFT) - (uint32_t)load_relaxed(&task->status); /* as above */
+        ns = (int64_t)units << WEFTI_SINCE_SHIFT;
+        if (wefti_word_life(load_relaxed(&task->word)) != WEFTI_IDLE) /* woken meanwhile: it means something else */
+            return;
+    }
     size_t used = strlen(what);
     snprintf(what + used, room - used, " for %lld.%03d s", (long long)(ns > 0 ? ns / 1000000000 : 0),
              (int)(ns > 0 ? ns / 1000000 % 1000 : 0));
@@ -147,8 +172,9 @@ static void dump_task(struct weft_task *task, void *arg) {
     uint64_t word = load_relaxed(&task->word); /* a look */
     if (wefti_word_life(word) == WEFTI_IDLE) {
         const char *reason = wefti_word_sub(word) ? load_acquire(&rt->reasons[wefti_word_sub(word)]) : NULL;
-        if (!reason && wefti_task_is_fiber(task))
-            reason = load_relaxed(&wefti_fiber_of(task)->waits); /* a static string */
+        bool claimed;
+        if (!reason)
+            reason = wefti_describe(task, &claimed);
         struct joined_by find = {wefti_waker_task(task), NULL};
         char buffer[64];
         if (!reason && out->live <= FIND_MAX)
@@ -161,8 +187,7 @@ static void dump_task(struct weft_task *task, void *arg) {
             snprintf(what, sizeof what, ", waits for a waker that nobody holds");
         else
             snprintf(what, sizeof what, ", waits for a waker");
-        if (wefti_task_is_fiber(task) && load_relaxed(&wefti_fiber_of(task)->waits)) /* as above */
-            since(rt, wefti_fiber_of(task), what, sizeof what);
+        since(rt, task, what, sizeof what);
     }
     path_of(&out->places, task, path, sizeof path);
     int size = snprintf(text, sizeof text, "  task %p \"%s\" %s%s%s%s%s%s\n", (void *)task,

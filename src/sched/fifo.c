@@ -9,7 +9,7 @@ static void submit(struct wefti_worker *w, struct weft_task *task, enum wefti_su
 }
 
 static struct weft_task *next(struct wefti_worker *w) {
-    struct wefti_chain chain = wefti_inject_take(&w->rt->inject, 1);
+    struct wefti_chain chain = wefti_inject_take(&w->rt->inject, 1, NULL);
     return chain.count ? wefti_task_of(chain.first) : NULL;
 }
 

@@ -44,7 +44,7 @@ static void count_ready(struct wefti_reactor *r) {
 /* Ready, behind all others.  Its place in that order is a number, kept where its result will be. */
 static void append(struct wefti_reactor *r, struct weft_task *task) {
     uint32_t home = UINT32_MAX;
-    task->status = (int)r->order++;
+    store_relaxed(&task->status, (int)r->order++); /* the control thread's while it is queued */
     wefti_chain_append(queue_of(r, task, &home), &task->link);
     r->own_ready += home != UINT32_MAX;
 }
@@ -175,8 +175,8 @@ static bool hand(struct wefti_reactor *r, uint32_t worker, uintptr_t what) {
 
 /* Which of two has been ready for longer? */
 static bool is_older(const struct wefti_link *a, const struct wefti_link *b) {
-    uint32_t ahead = (uint32_t)((const struct weft_task *)(const void *)a)->status -
-                     (uint32_t)((const struct weft_task *)(const void *)b)->status;
+    uint32_t ahead = (uint32_t)load_relaxed(&((const struct weft_task *)(const void *)a)->status) -
+                     (uint32_t)load_relaxed(&((const struct weft_task *)(const void *)b)->status); /* as there */
     return (int32_t)ahead < 0;
 }
 

@@ -12,11 +12,11 @@ static __attribute__((noinline)) void push_full(struct wefti_worker *w, struct w
         struct wefti_chain chain = {NULL, NULL, 0};
         if (wefti_ring_overflow(&w->ring, &chain) == 0) {
             if (!wefti_ring_push(&w->ring, item))
-                wefti_inject_push_one(&w->rt->inject, item);
+                wefti_inject_spill(&w->rt->inject, (struct wefti_chain){item, item, 1}, w);
             return;
         }
         wefti_count(&w->counters.overflows, 1);
-        wefti_inject_push(&w->rt->inject, chain);
+        wefti_inject_spill(&w->rt->inject, chain, w);
         wefti_notify_if_worth(w, wefti_inject_length(&w->rt->inject));
     } while (!wefti_ring_push(&w->ring, item));
 }
@@ -56,12 +56,12 @@ static void submit(struct wefti_worker *w, struct weft_task *task, enum wefti_su
 
 /* A batch from the global queue (B25 to B27): one to run, then the buffer, then the ring.  Long tasks go to the ring at once,
  * where others can take them. */
-static struct weft_task *fetch(struct wefti_worker *w) {
+static struct weft_task *fetch(struct wefti_worker *w, const void *own) {
     struct weft_runtime *rt = w->rt;
     uint32_t length = wefti_inject_length(&rt->inject);
     if (length == 0)
         return NULL;
-    struct wefti_chain chain = wefti_inject_take(&rt->inject, wefti_inject_share(length, rt->workers));
+    struct wefti_chain chain = wefti_inject_take(&rt->inject, wefti_inject_share(length, rt->workers), own);
     struct wefti_link *first = wefti_chain_take(&chain);
     if (!first)
         return NULL;
@@ -84,7 +84,8 @@ static struct weft_task *next(struct wefti_worker *w) {
     bool batched = load_own(&w->lifo.batch_left) != 0;
     if (WEFTI_UNLIKELY(--w->global_left == 0)) {
         w->global_left = w->global_interval;
-        if (!batched && (task = fetch(w))) /* B27: not before the last batch is used up */
+        if (!batched && wefti_global_is_due(w) &&
+            (task = fetch(w, NULL))) /* B27: not before the last batch is used up */
             return task;
     }
     struct wefti_link *item = NULL;
@@ -112,7 +113,8 @@ static struct weft_task *next(struct wefti_worker *w) {
     }
     if (item)
         return wefti_task_of(item);
-    return fetch(w);
+    w->busy_intervals = 0;
+    return fetch(w, w);
 }
 
 /* What `w` got from another: count it. */

@@ -138,6 +138,10 @@ static void thread_main(void *arg) {
     struct wefti_worker *w = arg;
     pass_gate(&w->rt->gate);
     wefti_worker_main(w);
+    if (w->watch) {
+        w->watch->forget(w); /* now, not when we are destroyed: tasks of another runtime may wait for what we watch */
+        wefti_poller_quit(&w->watch->poller);
+    }
 }
 
 static void control_main(void *arg) {
@@ -206,6 +210,7 @@ static int create(weft_config config, weft_runtime **out) {
     wefti_slab_init(&rt->slab, rt);
     wefti_stack_pool_init(&rt->stacks);
     rt->heavy_fence = wefti_fence_heavy_init() == 0;
+    rt->bias_streak = !rt->heavy_fence ? 0 : rt->workers > 1 ? WEFTI_BIAS_STREAK : WEFTI_BIAS_STREAK_ALONE;
     rt->lifo_stealing = rt->workers > 1 && rt->heavy_fence;
     uint32_t allocated = rt->workers + (rt->sched->control ? 1 : 0);
     rt->worker = wefti_alloc(allocated * sizeof *rt->worker);

@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "plat/plat.h"
+#include "queue/bias.h"
 #include "queue/deque.h"
 #include "queue/inject.h"
 #include "queue/mpsc.h"
@@ -23,6 +24,8 @@
 #define WEFTI_TICK_POLLS 128u                /* B34: polls between two maintenance passes */
 #define WEFTI_LIFO_MAX 3u                    /* B19: polls from the LIFO slot in a row */
 #define WEFTI_AVERAGE_START 50000.0          /* B28: assumed ns a poll before anything was measured */
+#define WEFTI_BUSY_INTERVALS                                                                                           \
+    8u /* looks at the global queue, after which a worker that did not run out is taken to be one that does not */
 #define WEFTI_GLOBAL_TARGET 1000000.0        /* B28: a global task waits about 1 ms at most */
 #ifndef WEFTI_SPIN_MAX
 #define WEFTI_SPIN_TIGHT 4u /* W19: tight turns of a search ... */
@@ -91,6 +94,8 @@ struct wefti_worker {
     uint32_t tick_left;     /* polls until the next maintenance */
     uint32_t global_left;   /* polls until the global queue is looked at first */
     uint32_t global_interval;
+    uint32_t busy_intervals; /* of those, since it last ran out of tasks of its own */
+    int64_t spill_seen;     /* when it last took the oldest of the global queue's spill */
     uint32_t lifo_polls;    /* in a row */
     uint64_t measured_from; /* counters.polls at measure_began */
     int64_t measure_began;
@@ -191,7 +196,7 @@ enum wefti_phase {
 };
 
 /* What layers above have hung on the runtime, to end with it, in this order: the first field of each. */
-enum { WEFTI_ANNEX_POOL, WEFTI_ANNEX_PROCESSES, WEFTI_ANNEX_NET, WEFTI_ANNEXES };
+enum { WEFTI_ANNEX_POOL, WEFTI_ANNEX_PROCESSES, WEFTI_ANNEX_NET, WEFTI_ANNEX_RESOLVER, WEFTI_ANNEXES };
 
 struct wefti_annex {
     /* The runtime takes nothing from outside any more: what waits for that must learn of it.  May be called again.  May be NULL, as the
@@ -204,6 +209,9 @@ struct wefti_annex {
     void (*report)(struct wefti_annex *annex);
     /* After stop.  0: it is gone; -EBUSY: it is used still. */
     int (*end)(struct wefti_annex *annex);
+    /* For dumps, of any poll task: what it waits for when it is idle, or NULL if it is none of its.  *claimed: its word says RUNNING only
+     * because somebody has claimed it (word.h); it is in a queue.  May be NULL. */
+    const char *(*describe)(struct weft_task *task, bool *claimed);
 };
 
 /* State of the simulator, of the reactor; sim.c, reactor.h. */
@@ -218,6 +226,7 @@ struct weft_runtime {
     bool driven;
     bool uring; /* its workers wait with io_uring, if they get one */
     bool heavy_fence; /* the system has it */
+    uint32_t bias_streak; /* queue/bias.h */
     bool lifo_stealing; /* ... and there is somebody to steal from */
     uint32_t global_capacity;
     uint32_t max_processes; /* 0: as many as the table has */
@@ -369,12 +378,24 @@ void wefti_submit(struct weft_task *task, enum wefti_submit why);
 
 /* -- dump.c ------------------------------------------------------------------------------------------ */
 /* weft_dump with at most so many tasks. */
+/* As struct wefti_annex's describe; of fibers as well. */
+const char *wefti_describe(const struct weft_task *task, bool *claimed);
 int wefti_dump(struct weft_runtime *rt, int fd, uint64_t most);
 /* The number of a string in the runtime's table of reasons; 0 when the table is full. */
 uint16_t wefti_reason(struct weft_runtime *rt, const char *what);
 /* A name that a user gave, fit for a line: cut to the room, control bytes as '?'.  Returns buffer. */
 #define WEFTI_NAME_ROOM 64u
 const char *wefti_printable(const char *name, char *buffer, size_t room);
+
+/* The interval is over: is it the turn of the oldest in the global queue?  What came from outside, always (B30).  What was spilled: if we do
+ * not run out, and so would not come to it; else once a millisecond. */
+static inline bool wefti_global_is_due(struct wefti_worker *w) {
+    bool late = (double)(w->measure_began - w->spill_seen) >= WEFTI_GLOBAL_TARGET;
+    if (++w->busy_intervals < WEFTI_BUSY_INTERVALS && !late)
+        return wefti_inject_outside(&w->rt->inject) != 0;
+    w->spill_seen = w->measure_began;
+    return true;
+}
 
 /* -- stop.c ------------------------------------------------------------------------------------------ */
 /* The annex of that number, or NULL. */
@@ -435,6 +456,12 @@ void wefti_timers_help_one(struct wefti_worker *w, int64_t now);
 int64_t wefti_real(const struct weft_runtime *rt, int64_t when);
 /* The runtime's clock: the system's, or the simulator's. */
 int64_t wefti_now(const struct weft_runtime *rt);
+/* The last tick in units of about a millisecond: for dumps, without a look at the clock. */
+#define WEFTI_SINCE_SHIFT 20
+static inline uint32_t wefti_since(const struct wefti_worker *w) {
+    int64_t when = WEFTI_UNLIKELY(w->rt->sim != NULL) ? wefti_now(w->rt) : w->measure_began;
+    return (uint32_t)(when >> WEFTI_SINCE_SHIFT);
+}
 
 /* -- Every poll, inline ------------------------------------------------------------------------------ */
 /* A task that has come out of a queue is RUNNING now, and the worker's current one.  False: it was cancelled before it began; it

@@ -86,7 +86,7 @@ static void submit(struct wefti_worker *w, struct weft_task *task, enum wefti_su
 
 static struct weft_task *next(struct wefti_worker *w) {
     struct wefti_sim *sim = w->rt->sim;
-    struct wefti_chain outside = wefti_inject_take(&w->rt->inject, UINT32_MAX);
+    struct wefti_chain outside = wefti_inject_take(&w->rt->inject, UINT32_MAX, NULL);
     for (struct wefti_link *item; (item = wefti_chain_take(&outside));)
         put(sim, item);
     if (!sim->ready)

@@ -195,7 +195,11 @@ const char *weft_task_state(const weft_task *task) {
     if (wefti_task_is_fiber(task) &&
         load_relaxed(&((struct wefti_fiber *)(uintptr_t)task)->waits) == wefti_waits_budget)
         return "exhausted"; /* a look */
-    return names[wefti_word_life(load_relaxed((wefti_word *)(uintptr_t)&task->word))]; /* a look */
+    enum wefti_life life = wefti_word_life(load_relaxed((wefti_word *)(uintptr_t)&task->word)); /* a look */
+    bool claimed = false;
+    if (life == WEFTI_RUNNING)
+        wefti_describe(task, &claimed);
+    return names[claimed ? WEFTI_SCHEDULED : life];
 }
 
 /* The string's number in the runtime's table goes into the word's sub-state; 0 is none. */

@@ -4,14 +4,19 @@
  * protocol that makes sleeping safe is in idle.h; step labels here are its.
  */
 #include "sched/sched.h"
+#include "task/fiber.h"
 
 /* -- Running one task ------------------------------------------------------------------------------------ */
 
 void wefti_worker_finish(struct wefti_worker *w, struct weft_task *task, weft_result result) {
-    task->status = result.status;
+    struct wefti_owner *owner = NULL; /* who is told when it is COMPLETE */
+    store_relaxed(&task->status, result.status); /* published by to_complete */
     if (task->drop) {
+        bool fiber = wefti_task_is_fiber(task);
+        if (fiber && wefti_fiber_of(task)->owner && wefti_fiber_of(task)->owner->kind->left)
+            owner = wefti_fiber_of(task)->owner;
         /* It runs as its task, and unlocks what that has locked.  A fiber's is our own, and has no stack that could wait. */
-        w->current = wefti_task_is_fiber(task) ? NULL : task;
+        w->current = fiber ? NULL : task;
         task->drop(wefti_task_state(task));
         w->current = NULL;
     }
@@ -20,6 +25,8 @@ void wefti_worker_finish(struct wefti_worker *w, struct weft_task *task, weft_re
     uint64_t word = wefti_word_to_complete(&task->word);
     /* Release: who sees this end also sees the spawns before it (wefti_live). */
     store_release(&w->counters.completed, load_own(&w->counters.completed) + 1);
+    if (owner)
+        owner->kind->left(owner); /* only now: who awaits all children finds each of them COMPLETE */
     if (word & WEFTI_JOINED) {
         wefti_wake(load_relaxed(&task->joiner)); /* ordered by to_complete */
         wefti_task_unref(task, 0);
@@ -43,10 +50,14 @@ static void run(struct wefti_worker *w, struct weft_task *task) {
     if (said == WEFT_READY) {
         wefti_worker_finish(w, task, w->done);
     } else if (said == WEFT_PENDING) {
+        store_relaxed(&task->status, (int)wefti_since(w)); /* a figure for dumps */
         if (wefti_word_to_idle(&task->word))
             w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
     } else if (said == WEFT_YIELD) {
-        wefti_word_to_yielded(&task->word);
+        /* It stays RUNNING in the queue, as a fiber does: a wake only leaves its mark (B50), and who takes it out looks whether it must end.
+         * A control thread and the simulator go by the word. */
+        if (WEFTI_UNLIKELY(w->central || w->rt->sim))
+            wefti_word_to_yielded(&task->word);
         w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
     }
 }
@@ -71,6 +82,7 @@ void wefti_worker_tick(struct wefti_worker *w) {
     wefti_count(&w->counters.ticks, 1);
     int64_t now = wefti_clock();
     measure(w, now);
+    wefti_stack_pool_trim(&w->rt->stacks, now);
     if (w->shared)
         wefti_timers_help_one(w, now);
 }
@@ -309,6 +321,7 @@ static void sleep_watching(struct wefti_worker *w, int64_t now, int64_t until) {
             return;
         bool others_run = wefti_idle_parked(&rt->idle) < rt->workers;
         now = wefti_clock();
+        wefti_stack_pool_trim(&rt->stacks, now);
         if (others_run && (w->sched->has_work(w) || wefti_jobs_public(w) || (w->sched->stuck && w->sched->stuck(w)) ||
                            wefti_timers_overdue(w, now)))
             return;

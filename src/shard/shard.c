@@ -146,7 +146,8 @@ static void tell_and_free(struct weft_shard *shard, struct wefti_chain *gone, ui
     }
 }
 
-/* Execute and commit.  0 or a negative error; *fatal: the shard cannot go on. */
+/* Execute and commit.  0 or a negative error; *fatal: the shard cannot go on.  The figures come before release, which may tell somebody of the
+ * commit: who has heard of a block finds it counted. */
 static int run_batch(struct weft_shard *shard, weft_batch *batch, bool *fatal) {
     const weft_executor *executor = &shard->lane->config.executor;
     const weft_store *store = &shard->lane->config.store;
@@ -155,6 +156,10 @@ static int run_batch(struct weft_shard *shard, weft_batch *batch, bool *fatal) {
         error = store->commit ? store->commit(store->self, shard->state, batch) : 0;
         error = error < 0 ? error : 0;
         *fatal = error && (error == -EROFS || (store->fatal && store->fatal(store->self, error)));
+    }
+    if (!error) {
+        store_relaxed(&shard->block, batch->block); /* figures, one writer */
+        store_relaxed(&shard->committed, load_own(&shard->committed) + batch->count);
     }
     if (executor->release)
         executor->release(executor->self, batch, !error);
@@ -195,12 +200,8 @@ static bool cycle(struct weft_shard *shard, struct wefti_lane_worker *worker) {
         return false;
     bool fatal = false;
     int error = run_batch(shard, &batch, &fatal); /* which may leave some in the pool */
-    if (error) {
+    if (error)
         report(shard, &batch, error);
-    } else {
-        store_relaxed(&shard->block, batch.block); /* figures, one writer */
-        store_relaxed(&shard->committed, load_own(&shard->committed) + batch.count);
-    }
     store_relaxed(&shard->cycles, load_own(&shard->cycles) + 1);
     struct wefti_chain gone = take_batch(shard, &batch); /* K30: failed or not */
     tell_and_free(shard, &gone, error ? 0 : batch.block, error);

@@ -24,7 +24,10 @@
 #endif
 #define SHIFT 64u                     /* a cache line */
 #define SHIFT_MAX 2048u
-#define WARM_MAX 1024u                /* free stacks of a class that keep their pages */
+#define WARM_LARGE 16u                /* free stacks of a class above the default that keep their pages */
+#define WARM_IDLE 256u                /* ... of the default and below, that keep them while nobody asks for them */
+#define TRIM_EVERY INT64_C(10000000)  /* ns */
+#define TRIM_MAX 512u                 /* lose them at a time */
 
 struct wefti_stack_chunk {
     struct wefti_stack_chunk *next;
@@ -117,7 +120,10 @@ struct wefti_stack *wefti_stack_pool_take(struct wefti_stack_pool *pool, uint32_
     struct wefti_stack *stack = pool->free[class];
     if (stack) {
         pool->free[class] = stack->next;
-        pool->count[class]--;
+        if (--pool->count[class] < pool->least[class])
+            pool->least[class] = pool->count[class];
+    } else if ((stack = pool->blank[class])) {
+        pool->blank[class] = stack->next;
     } else if (!(stack = carve(pool, log2))) {
         store_relaxed(&pool->refused, true); /* a hint for who spawns */
     }
@@ -130,12 +136,16 @@ struct wefti_stack *wefti_stack_pool_take(struct wefti_stack_pool *pool, uint32_
     return stack;
 }
 
+static bool is_large(uint32_t class) { return class > WEFTI_STACK_DEFAULT_LOG - WEFTI_STACK_MIN_LOG; }
+
 /* Under the lock. */
 static void put(struct wefti_stack_pool *pool, struct wefti_stack *stack) {
     uint32_t class = stack->log2 - WEFTI_STACK_MIN_LOG;
-    stack->next = pool->free[class];
-    pool->free[class] = stack;
-    pool->count[class]++;
+    struct wefti_stack **list = stack->blank ? &pool->blank[class] : &pool->free[class];
+    stack->next = *list;
+    *list = stack;
+    if (!stack->blank && ++pool->count[class] > WARM_IDLE)
+        store_relaxed(&pool->many, true); /* a hint */
     store_relaxed(&pool->refused, false); /* a hint */
 }
 
@@ -144,24 +154,81 @@ bool wefti_stack_pool_refuses(struct wefti_stack_pool *pool, uint32_t log2) {
         return false;
     wefti_lock_take(&pool->lock);
     struct wefti_stack *stack = pool->free[log2 - WEFTI_STACK_MIN_LOG];
+    if (!stack)
+        stack = pool->blank[log2 - WEFTI_STACK_MIN_LOG];
     if (!stack && (stack = carve(pool, log2)))
         put(pool, stack);
     wefti_lock_give(&pool->lock);
     return !stack;
 }
 
+/* Nobody else knows of them. */
+static void drop_pages(struct wefti_stack *list) {
+    struct wefti_pages pages[WEFTI_PAGES_MAX];
+    uint32_t count = 0;
+    for (struct wefti_stack *stack = list; stack; stack = stack->next) {
+        wefti_memory_live(stack->base, stack->size); /* the frames of whoever ran on it are gone with the pages */
+        pages[count++] = (struct wefti_pages){stack->base, stack->size};
+        stack->blank = true;
+        if (count == WEFTI_PAGES_MAX || !stack->next) {
+            wefti_pages_drop_many(pages, count);
+            count = 0;
+        }
+    }
+}
+
 void wefti_stack_pool_give(struct wefti_stack_pool *pool, struct wefti_stack *stack) {
     uint32_t class = stack->log2 - WEFTI_STACK_MIN_LOG;
     wefti_lock_take(&pool->lock);
-    bool warm = pool->count[class] < WARM_MAX >> (stack->log2 > WEFTI_STACK_DEFAULT_LOG ? 6 : 0);
+    bool warm = !is_large(class) || pool->count[class] < WARM_LARGE;
+    if (warm)
+        put(pool, stack);
     wefti_lock_give(&pool->lock);
-    if (!warm) {
-        wefti_memory_live(stack->base, stack->size); /* the frames of whoever ran on it are gone with the pages */
-        wefti_pages_drop(stack->base, stack->size);
-        stack->blank = true;
-    }
+    if (warm)
+        return;
+    stack->next = NULL;
+    drop_pages(stack);
     wefti_lock_take(&pool->lock);
     put(pool, stack);
+    wefti_lock_give(&pool->lock);
+}
+
+/* Under the lock: those that nobody has needed since the last time, but for a few. */
+static struct wefti_stack *take_unused(struct wefti_stack_pool *pool) {
+    struct wefti_stack *unused = NULL;
+    uint32_t taken = 0;
+    bool many = false;
+    for (uint32_t class = 0; !is_large(class); class ++) {
+        for (; pool->least[class] > WARM_IDLE && taken < TRIM_MAX; pool->least[class]--, taken++) {
+            struct wefti_stack *stack = pool->free[class];
+            pool->free[class] = stack->next;
+            pool->count[class]--;
+            stack->next = unused;
+            unused = stack;
+        }
+        pool->least[class] = pool->count[class];
+        many |= pool->count[class] > WARM_IDLE;
+    }
+    store_relaxed(&pool->many, many); /* a hint */
+    return unused;
+}
+
+void wefti_stack_pool_trim_now(struct wefti_stack_pool *pool, int64_t now) {
+    wefti_lock_take(&pool->lock);
+    struct wefti_stack *unused = NULL;
+    if (now >= load_own(&pool->trim_at)) {
+        store_relaxed(&pool->trim_at, now + TRIM_EVERY); /* a hint */
+        unused = take_unused(pool);
+    }
+    wefti_lock_give(&pool->lock);
+    if (!unused)
+        return;
+    drop_pages(unused);
+    wefti_lock_take(&pool->lock);
+    for (struct wefti_stack *next; unused; unused = next) {
+        next = unused->next;
+        put(pool, unused);
+    }
     wefti_lock_give(&pool->lock);
 }
 

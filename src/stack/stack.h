@@ -2,7 +2,8 @@
  *
  * What.   A stack is 2^k bytes of address space, lowest page a guard.  Its pages cost memory once touched, and stay touched when
  *         it goes back to the pool: the next fiber finds them warm (a first touch costs as much as fifty spawns).
- *         A worker keeps a few of the usual size, last in first out; the rest is in the runtime's pool under a lock.
+ *         A worker keeps a few of the usual size, last in first out; the rest is in the runtime's pool under a lock.  What nobody
+ *         needs there loses its pages, a few hundred stacks every 10 ms: a peak is not paid for at once, nor kept.
  * Who.    A cache: its worker.  A stack in use: who runs on it.  A stack given back is run on until its owner has switched away, and
  *         the cache it went to is that same worker's: nobody can take it before.
  * Checkers.  ASan, TSan and valgrind are told of every stack and every switch, here and nowhere else.
@@ -53,12 +54,16 @@ struct wefti_stack_chunk;
 
 struct wefti_stack_pool {
     struct wefti_lock lock;
+    /* Of each class: those with pages, how many, and the least there have been since the last trim; those without. */
     struct wefti_stack *free[WEFTI_STACK_CLASSES];
-    uint32_t count[WEFTI_STACK_CLASSES];
+    uint32_t count[WEFTI_STACK_CLASSES], least[WEFTI_STACK_CLASSES];
+    struct wefti_stack *blank[WEFTI_STACK_CLASSES];
     uint64_t modes; /* of floating point, with which a stack begins */
     struct wefti_stack_chunk *chunks, *newest[WEFTI_STACK_CLASSES];
     /* The system has given no more, and nothing has come back since.  A line of its own: every spawn looks. */
     _Alignas(64) _Atomic bool refused;
+    _Atomic bool many; /* there may be something to trim ... */
+    _Atomic int64_t trim_at; /* ... from then on; under the lock, read anywhere as a hint */
 };
 
 /* The class of stacks of at least that many bytes; 0: too large. */
@@ -80,6 +85,12 @@ struct wefti_stack *wefti_stack_pool_take(struct wefti_stack_pool *pool, uint32_
  * has memory. */
 bool wefti_stack_pool_refuses(struct wefti_stack_pool *pool, uint32_t log2);
 void wefti_stack_pool_give(struct wefti_stack_pool *pool, struct wefti_stack *stack);
+/* Called now and then: each 10 ms, of what nobody has needed since the last time some lose their pages, all but a few hundred. */
+void wefti_stack_pool_trim_now(struct wefti_stack_pool *pool, int64_t now);
+static inline void wefti_stack_pool_trim(struct wefti_stack_pool *pool, int64_t now) {
+    if (load_relaxed(&pool->many) && now >= load_relaxed(&pool->trim_at)) /* hints */
+        wefti_stack_pool_trim_now(pool, now);
+}
 
 /* Describe the calling thread's own stack, so that it can be left and returned to. */
 void wefti_stack_adopt(struct wefti_stack *stack);

@@ -1,8 +1,7 @@
 /* sync.c - what the synchronisation objects share (sync.h has the design). */
 #include "sync/sync.h"
 
-int wefti_sync_wait(struct wefti_sync *sync, struct wefti_waiter *waiter, int64_t until, const char *what) {
-    wefti_lock_give(&sync->lock);
+int wefti_sync_sleep(struct wefti_sync *sync, struct wefti_waiter *waiter, int64_t until, const char *what) {
     int why = wefti_waiter_wait(waiter, until, what);
     if (!why)
         return 0;
@@ -30,8 +29,11 @@ static void wake_all(struct wefti_wakes *wakes) {
 
 void wefti_wakes_serve(struct wefti_wakes *wakes, struct wefti_sync *sync, struct wefti_waiter *waiter) {
     wakes->waker[wakes->count++] = wefti_waiter_serve(waiter);
-    if (wakes->count < WEFTI_WAKES)
-        return;
+    if (wakes->count == WEFTI_WAKES)
+        wefti_wakes_pause(wakes, sync);
+}
+
+void wefti_wakes_pause(struct wefti_wakes *wakes, struct wefti_sync *sync) {
     sync->flags += WEFTI_SYNC_SERVER;
     wefti_lock_give(&sync->lock);
     wake_all(wakes);
@@ -69,7 +71,8 @@ void wefti_sync_lock_alone(struct wefti_sync *sync) {
 int wefti_sync_end(struct wefti_sync *sync, uint64_t expect) {
     int error = wefti_sync_is_dead(sync) ? -EINVAL : 0;
     /* Acquire: all that others did before they let go of it. */
-    if (!error && (sync->waiters.first || !cas_acquire(&sync->word, &expect, WEFTI_WAITERS)))
+    if (!error &&
+        (sync->waiters.first || (sync->flags & WEFTI_WOKEN_MASK) || !cas_acquire(&sync->word, &expect, WEFTI_WAITERS)))
         error = -EBUSY;
     if (!error)
         sync->flags |= WEFTI_SYNC_DEAD;

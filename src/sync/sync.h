@@ -4,7 +4,7 @@
  *         change the word and nothing else.
  * Words.  WEFTI_WAITERS, the lowest bit, means the same in all: somebody is in the list, or may be, and the word is changed only under
  *         the lock.  Set before one is in the list, cleared when the list is empty; so under the lock, with somebody in the list, the
- *         word stands still.  (The mutex says what else it allows.)
+ *         word stands still.  (barge.h says what else it allows.)
  * Claim.  Nobody stays in the list who could be served.
  * Why.    A waiter sets the bit under the lock with a read-modify-write that sees why it must wait.  Whoever ends that reason comes later
  *         in the order of the word, finds the bit, takes the lock, and finds the waiter.
@@ -34,11 +34,15 @@ struct wefti_sync {
     _Atomic uint64_t word;
     struct wefti_waiters waiters;
     struct wefti_lock lock;
-    uint32_t flags; /* under the lock; 0 to 7 the object's */
+    uint32_t flags; /* under the lock */
 };
-#define WEFTI_SYNC_DEAD 0x80u   /* destroyed; the word is WEFTI_WAITERS, which sends everyone here */
+#define WEFTI_FIFO 1u            /* WEFT_MUTEX_FIFO and so on */
+#define WEFTI_WOKEN 2u           /* times: barge.h */
+#define WEFTI_WOKEN_MASK 0x7eu
+#define WEFTI_SYNC_DEAD 0x80u    /* destroyed; the word is WEFTI_WAITERS, which sends everyone here */
 #define WEFTI_SYNC_SERVER 0x100u /* times: calls that have let go of the lock while they serve */
 
+_Static_assert(WEFTI_WAKES *WEFTI_WOKEN <= WEFTI_WOKEN_MASK, "as many as are woken at once");
 _Static_assert(sizeof(struct wefti_sync) == sizeof(weft_sync_room), "the public room");
 _Static_assert(_Alignof(struct wefti_sync) <= _Alignof(weft_sync_room), "the public room");
 
@@ -56,14 +60,20 @@ static inline uint64_t wefti_me(void) {
 
 /* -- Waiting -------------------------------------------------------------------------------------------- */
 
-/* The lock is held, and the caller's record is in the list: give the lock back and wait.
- * 0: served.  Else it has left the list, and the lock is held again. */
-int wefti_sync_wait(struct wefti_sync *sync, struct wefti_waiter *waiter, int64_t until, const char *what);
+/* The caller's record is in the list, and the lock has been given back: wait.
+ * 0: served.  Else it has left the list, and the lock is held. */
+int wefti_sync_sleep(struct wefti_sync *sync, struct wefti_waiter *waiter, int64_t until, const char *what);
+/* The lock is held: give it back, and the same. */
+static inline int wefti_sync_wait(struct wefti_sync *sync, struct wefti_waiter *waiter, int64_t until,
+                                  const char *what) {
+    wefti_lock_give(&sync->lock);
+    return wefti_sync_sleep(sync, waiter, until, what);
+}
 
 /* What lies in a weft_wait that is used here. */
 struct wefti_sync_poll {
     struct wefti_poll_wait poll;
-    int64_t since;   /* mutex: when it began to wait */
+    int64_t since;   /* barge.h: when it began to wait */
     void *passes_on; /* mutex: the condition whose signal it would take with it */
 };
 _Static_assert(sizeof(struct wefti_sync_poll) <= sizeof(weft_wait), "room enough");
@@ -107,6 +117,8 @@ struct wefti_wakes {
 
 /* Under the lock: it has been taken out of the list and filled in.  May let go of the lock for a moment. */
 void wefti_wakes_serve(struct wefti_wakes *wakes, struct wefti_sync *sync, struct wefti_waiter *waiter);
+/* Under the lock: let go of it, wake them, and take it again. */
+void wefti_wakes_pause(struct wefti_wakes *wakes, struct wefti_sync *sync);
 /* Give the lock back, and wake them. */
 void wefti_wakes_end(struct wefti_wakes *wakes, struct wefti_sync *sync);
 
@@ -126,7 +138,7 @@ static inline void wefti_sync_in_turn(struct wefti_waiter *waiter, uint64_t turn
 
 /* Take the lock when no call is serving. */
 void wefti_sync_lock_alone(struct wefti_sync *sync);
-/* Under that lock, which it gives back: 0 and dead; -EBUSY (somebody waits, or the word is not `expect`); -EINVAL (dead already). */
+/* Under that lock, which it gives back: 0 and dead; -EBUSY (somebody waits or is on his way, or the word is not `expect`); -EINVAL (dead already). */
 int wefti_sync_end(struct wefti_sync *sync, uint64_t expect);
 
 static inline bool wefti_sync_is_dead(const struct wefti_sync *sync) { return sync->flags & WEFTI_SYNC_DEAD; }

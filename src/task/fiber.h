@@ -13,11 +13,20 @@ struct wefti_stack;
 /* What it may use, of a fiber with a budget (account.h). */
 struct wefti_account;
 
-/* Who is told when a fiber that belongs to something ends: its nursery. */
-struct wefti_owner;
+/* What a fiber may belong to, its nursery or process: a field of it.  Both are called on the worker on which the fiber has ended, nothing
+ * else of the owner's comes between them, and `ended` may leave the owner locked for `left`. */
+struct wefti_fiber;
+struct wefti_owner {
+    const struct wefti_owner_kind *kind;
+};
+struct wefti_owner_kind {
+    /* The fiber has ended with task.status; before anybody who joins it learns of it.  Without `left` the owner may be gone afterwards. */
+    void (*ended)(struct wefti_fiber *fiber);
+    /* It is COMPLETE, and may be gone.  So may the owner be afterwards.  May be NULL. */
+    void (*left)(struct wefti_owner *owner);
+};
 
 /* What a fiber has open, newest first: its nurseries.  The list is under the fiber's lock; only the fiber itself changes it. */
-struct wefti_fiber;
 typedef void wefti_visit_child(const struct weft_task *child, const char *name, void *arg);
 struct wefti_owned {
     struct wefti_owned *below;

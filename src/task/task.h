@@ -27,10 +27,11 @@ struct weft_task {
         void *value;       /* the result, after: word.h, rule 4 */
     };
     void (*drop)(void *state);
-    int status;         /* the result; before, of whoever has it in a queue */
+    _Atomic int
+        status; /* the result; before, of whoever has it in a queue; of an IDLE poll task, since when (dump.c, hence atomic) */
     uint8_t size_class; /* slab.h */
-    uint8_t layout;     /* where the inline state begins; 0: `pointer` is the caller's state; and WEFTI_IS_FIBER */
-    uint16_t home;      /* of a fiber that has begun: its worker's index + 1, or WEFTI_HOME_ANY; else 0 */
+    uint8_t layout; /* where the inline state begins; 0: `pointer` is the caller's state; and WEFTI_IS_FIBER */
+    uint16_t home; /* of a fiber that has begun: its worker's index + 1, or WEFTI_HOME_ANY; else 0 */
     void *pointer; /* ... or up to 8 bytes of inline state */
     /* Inline state of more than 8 bytes begins at the next line: aligned for any type. */
 };

@@ -69,37 +69,34 @@ static int file_error(const char *path) {
     return access(path, R_OK) ? -errno : -EBADMSG;
 }
 
-static int load(struct weft_tls *tls, const weft_tls_options *options) {
-    const char *key = options->key_file ? options->key_file : options->cert_file;
-    if (options->cert_file && SSL_CTX_use_certificate_chain_file(tls->ctx, options->cert_file) != 1)
-        return file_error(options->cert_file);
-    if (key && SSL_CTX_use_PrivateKey_file(tls->ctx, key, SSL_FILETYPE_PEM) != 1) {
+static int load(struct weft_tls *tls, SSL_CTX *ctx, const char *cert, const char *key_file) {
+    const weft_tls_options *options = &tls->options;
+    const char *key = key_file ? key_file : cert;
+    if (cert && SSL_CTX_use_certificate_chain_file(ctx, cert) != 1)
+        return file_error(cert);
+    if (key && SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1) {
         bool mismatch = ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH;
         int error = file_error(key);
         return mismatch ? -EINVAL : error;
     }
-    if (key && SSL_CTX_check_private_key(tls->ctx) != 1)
+    if (key && SSL_CTX_check_private_key(ctx) != 1)
         return -EINVAL;
-    if (options->ca_file && SSL_CTX_load_verify_locations(tls->ctx, options->ca_file, NULL) != 1)
+    if (options->ca_file && SSL_CTX_load_verify_locations(ctx, options->ca_file, NULL) != 1)
         return file_error(options->ca_file);
     if (!options->ca_file && !tls->is_server && tls->verifies)
-        SSL_CTX_set_default_verify_paths(tls->ctx); /* without any, no certificate is good */
+        SSL_CTX_set_default_verify_paths(ctx); /* without any, no certificate is good */
     if (tls->is_server && options->client_certs) {
         STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(options->ca_file);
         if (!names)
             return file_error(options->ca_file);
-        SSL_CTX_set_client_CA_list(tls->ctx, names);
+        SSL_CTX_set_client_CA_list(ctx, names);
     }
     return 0;
 }
 
-static int settle(struct weft_tls *tls, const weft_tls_options *options) {
-    SSL_CTX *ctx = tls->ctx;
-    int error = parse_alpn(options->alpn, tls);
-    if (error)
-        return error;
+static int settle(struct weft_tls *tls, SSL_CTX *ctx) {
     SSL_CTX_set_app_data(ctx, tls);
-    SSL_CTX_set_min_proto_version(ctx, options->tls13_only ? TLS1_3_VERSION : TLS1_2_VERSION);
+    SSL_CTX_set_min_proto_version(ctx, tls->options.tls13_only ? TLS1_3_VERSION : TLS1_2_VERSION);
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE |
                                  SSL_OP_PRIORITIZE_CHACHA);
     /* Writes never block (stream.c has a queue); an idle connection has no buffers; one recv a record. */
@@ -124,7 +121,39 @@ static int settle(struct weft_tls *tls, const weft_tls_options *options) {
         SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
         SSL_CTX_sess_set_new_cb(ctx, remember);
     }
-    return load(tls, options);
+    if (tls->is_server) {
+        SSL_CTX_set_tlsext_servername_callback(ctx, wefti_tls_choose_cert);
+        SSL_CTX_set_tlsext_servername_arg(ctx, tls);
+    }
+    return 0;
+}
+
+int wefti_tls_ctx_new(struct weft_tls *tls, const char *cert_file, const char *key_file, SSL_CTX **out) {
+    ERR_clear_error();
+    SSL_CTX *ctx = SSL_CTX_new(tls->is_server ? TLS_server_method() : TLS_client_method());
+    int error = ctx ? settle(tls, ctx) : -ENOMEM;
+    error = error ? error : load(tls, ctx, cert_file, key_file);
+    ERR_clear_error();
+    if (error)
+        SSL_CTX_free(ctx);
+    else
+        *out = ctx;
+    return error;
+}
+
+static int copy_name(const char *name, const char **out) {
+    *out = name ? OPENSSL_strdup(name) : NULL;
+    return name && !*out ? -ENOMEM : 0;
+}
+
+/* What a reload needs. */
+static int keep(struct weft_tls *tls, const weft_tls_options *options) {
+    tls->options = *options;
+    int error = copy_name(options->cert_file, &tls->options.cert_file);
+    error |= copy_name(options->key_file, &tls->options.key_file);
+    error |= copy_name(options->ca_file, &tls->options.ca_file);
+    tls->options.alpn = NULL; /* parsed */
+    return error ? -ENOMEM : parse_alpn(options->alpn, tls);
 }
 
 static int make(const weft_tls_options *given, bool is_server, weft_tls **out) {
@@ -140,11 +169,12 @@ static int make(const weft_tls_options *given, bool is_server, weft_tls **out) {
     tls->verifies = is_server ? options.client_certs : !options.no_verify;
     tls->resumes = !options.no_resume;
     tls->handshake_timeout = options.handshake_timeout ? options.handshake_timeout : HANDSHAKE_TIMEOUT;
-    ERR_clear_error();
+    tls->last = &tls->named;
     tls->lock = CRYPTO_THREAD_lock_new();
-    tls->ctx = tls->lock ? SSL_CTX_new(is_server ? TLS_server_method() : TLS_client_method()) : NULL;
-    error = tls->ctx ? settle(tls, &options) : -ENOMEM;
-    ERR_clear_error();
+    error = keep(tls, &options);
+    error = tls->lock ? error : -ENOMEM;
+    if (!error)
+        error = wefti_tls_ctx_new(tls, tls->options.cert_file, tls->options.key_file, &tls->ctx);
     if (error)
         weft_tls_free(tls);
     else
@@ -164,7 +194,11 @@ void weft_tls_free(weft_tls *tls) {
     if (!tls || sub_acq_rel(&tls->refs, 1) > 1) /* all uses come before the last one's free */
         return;
     wefti_tls_sessions_free(tls);
+    wefti_tls_named_free(tls);
     SSL_CTX_free(tls->ctx);
+    const char *names[] = {tls->options.cert_file, tls->options.key_file, tls->options.ca_file};
+    for (int i = 0; i < 3; i++)
+        OPENSSL_free((char *)(uintptr_t)names[i]); /* copies */
     CRYPTO_THREAD_lock_free(tls->lock);
     OPENSSL_free(tls);
 }

@@ -338,7 +338,7 @@ int weft_tls_open(weft_io *connection, weft_tls *tls, const char *host, weft_io 
     s->tls = wefti_tls_ref(tls);
     s->handshake_until = weft_after(tls->handshake_timeout);
     s->lock = CRYPTO_THREAD_lock_new();
-    s->ssl = s->lock ? SSL_new(tls->ctx) : NULL;
+    s->ssl = s->lock ? wefti_tls_ssl_new(tls) : NULL;
     BIO *bio = s->ssl ? wefti_tls_bio_new(s) : NULL;
     weft_io *io = NULL;
     int error = bio ? 0 : -ENOMEM;

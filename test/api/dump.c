@@ -97,11 +97,11 @@ API_TEST(dump_tells, "", .workers = {2}) {
     CHECK_EQ(lines(), head(rt) + 6);
     CHECK_CONTAINS(text, "6 live");
     CHECK_CONTAINS(text, "\"hopeless\" idle, waits for a waker that nobody holds");
-    CHECK_CONTAINS(text, "\"patient\" idle joined, waits for a waker\n");
-    CHECK_CONTAINS(text, "\"farmer\" idle, waits for rain\n");
+    CHECK_CONTAINS(text, "\"patient\" idle joined, waits for a waker for ");
+    CHECK_CONTAINS(text, "\"farmer\" idle, waits for rain for ");
     CHECK_CONTAINS(text, "\"careful\" idle cancelled shielded");
     CHECK_CONTAINS(text, "\"task\" idle");
-    CHECK_CONTAINS(text, "\"waiter\" idle, waits for task \"patient\"\n");
+    CHECK_CONTAINS(text, "\"waiter\" idle, waits for task \"patient\" for ");
 
     gate_open(&gate);
     gate_open(&rain);
@@ -194,9 +194,15 @@ API_TEST(dump_since_virtual, "", .sched = "sim") {
     weft_task *early, *late;
     weft_runtime *rt = fixture_begin_patient();
     REQUIRE_EQ(weft_fiber_go(rt, wait_in_vain, &event, &early), 0);
+    weft_task *polled = go_named(rt, never_woken, NULL, "polled");
+    until_idle(polled);
     REQUIRE_EQ(weft_fiber_go(rt, sleep_then_wait, &event, &late), 0);
     REQUIRE_EVENTUALLY(strstr(dump(rt), "waits for an event for 1.50") &&
                        strstr(text, "waits for an event for 0.000 s"));
+    CHECK(strstr(text, "\"polled\" idle, waits for a waker that nobody holds for 1.49") ||
+          strstr(text, "\"polled\" idle, waits for a waker that nobody holds for 1.50"));
+    weft_task_cancel(polled);
+    fixture_finish(polled);
     weft_event_set(&event);
     fixture_finish(early);
     fixture_finish(late);
@@ -258,7 +264,7 @@ API_TEST(dump_escapes_reasons, "") {
     weft_runtime *rt = fixture_begin_patient();
     weft_task *task = go_named(rt, wait_evil, &gate, "x");
     until_idle(task);
-    CHECK_CONTAINS(dump(rt), "waits for a?b?[31m\n");
+    CHECK_CONTAINS(dump(rt), "waits for a?b?[31m for ");
     CHECK_EQ(lines(), head(rt) + 1);
     gate_open(&gate);
     fixture_finish(task);
@@ -291,7 +297,7 @@ API_TEST(dump_many_reasons, "") {
     weft_runtime *rt = fixture_begin_patient();
     weft_task *task = go_named(rt, many_reasons, &reasons, "x");
     until_idle(task);
-    CHECK_CONTAINS(dump(rt), "waits for r10\n");
+    CHECK_CONTAINS(dump(rt), "waits for r10 for ");
     weft_task_cancel(task);
     fixture_finish(task);
     reasons.next = 11;

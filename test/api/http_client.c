@@ -103,7 +103,9 @@ static const struct peer peers[] = {
     {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\nab\r\n", 200, "", -EBADMSG, false},
     {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nA: b\r\n\r\nHTTP/1.1 204 No\r\n\r\n", 204, "", 0, true},
     {"HTTP/1.1 304 Not Modified\r\nContent-Length: 3\r\n\r\n", 304, "", 0, true},
-    {"HTTP/1.1 101 Switching\r\n\r\n", 101, "", 0, false},
+    {"HTTP/1.1 101 Switching\r\n\r\n", -EBADMSG, NULL, 0, false}, /* nobody asked */
+    {"HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", -EBADMSG, NULL, 0, false},
+    {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 101 S\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", -EBADMSG, NULL, 0, false},
     {"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc", -EBADMSG, NULL, 0, false},
     {"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nabc", -EBADMSG, NULL, 0, false},
     {"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nabc", -EBADMSG, NULL, 0, false},
@@ -165,7 +167,7 @@ API_TEST(http_client_hears, "", .workers = {1, 2}) { io_run(client_hears, NULL);
 /* Deadlines, an answer to nothing, and interim answers without end. */
 static int client_refuses(void *unused) {
     (void)unused;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 6; i++) {
         weft_http_client *client;
         weft_io *io, *peer;
         char byte;
@@ -182,6 +184,18 @@ static int client_refuses(void *unused) {
             say(peer, "HTTP/1.1 204 No\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
             CHECK_EQ(weft_http_ask(client, "GET", "/", NULL, NULL, 0, fixture_soon()), 204);
             CHECK_EQ(weft_http_ask(client, "GET", "/", NULL, NULL, 0, fixture_soon()), -EBADMSG);
+        } else if (i == 3) { /* one that was asked for: the stream is the other protocol's */
+            say(peer, "HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
+            CHECK_EQ(
+                weft_http_ask(client, "GET", "/", "Connection: Upgrade\r\nUpgrade: x\r\n", NULL, 0, fixture_soon()),
+                101);
+            CHECK_EQ(weft_http_answer_status(client), 101);
+            CHECK_EQ(weft_http_answer_read(client, &byte, 1, fixture_soon()), 0);
+        } else if (i == 4) { /* half asked for */
+            say(peer, "HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
+            CHECK_EQ(weft_http_ask(client, "GET", "/", "Upgrade: x\r\n", NULL, 0, fixture_soon()), -EBADMSG);
+            CHECK_EQ(weft_http_answer_status(client), 0);
+            CHECK(!weft_http_answer_field(client, "Upgrade").at);
         } else {
             for (int n = 0; n < 20; n++)
                 say(peer, "HTTP/1.1 100 Continue\r\n\r\n");

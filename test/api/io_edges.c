@@ -29,6 +29,87 @@ static int last_piece(void *unused) {
 
 API_TEST(io_last_line_moved, "", .workers = {1}) { io_run(last_piece, NULL); }
 
+/* A piece as long as the buffer: with its mark it fits; without one, nobody can see that it is the last. */
+static int full_buffer(void *unused) {
+    (void)unused;
+    static const char *const texts[] = {"abcdefg\n", "abcdefgh", "abcdefgh\n", "abcdefg"};
+    for (size_t i = 0; i < 4; i++) {
+        weft_io *in, *out;
+        REQUIRE_EQ(weft_pipe(&in, &out), 0);
+        char room[8], *piece = NULL, rest[16];
+        size_t size = strlen(texts[i]);
+        weft_reader reader;
+        weft_reader_init(&reader, in, room, sizeof room);
+        REQUIRE_EQ(weft_write(out, texts[i], size, fixture_soon()), size);
+        CHECK_EQ(weft_close(out), 0);
+        bool fits = i == 0 || i == 3;
+        CHECK_EQ(weft_read_until(&reader, '\n', &piece, fixture_soon()), fits ? (ssize_t)size : -EMSGSIZE);
+        if (fits) {
+            CHECK(!memcmp(piece, texts[i], size));
+        } else { /* again, and then nothing is lost */
+            CHECK_EQ(weft_read_until(&reader, '\n', &piece, fixture_soon()), -EMSGSIZE);
+            CHECK_EQ(piece, NULL);
+            CHECK_EQ(weft_reader_read_exact(&reader, rest, sizeof rest, fixture_soon()), size);
+            CHECK(!memcmp(rest, texts[i], size));
+        }
+        CHECK_EQ(weft_read_until(&reader, '\n', &piece, fixture_soon()), 0);
+        CHECK_EQ(weft_close(in), 0);
+    }
+    return 0;
+}
+
+API_TEST(io_line_fills_buffer, "", .workers = {1}) { io_run(full_buffer, NULL); }
+
+/* Asked for nothing, it gives nothing: at once, whether there is something, nothing, or the end. */
+static int read_nothing(void *unused) {
+    (void)unused;
+    char byte;
+    for (int kind = 0; kind < IO_KINDS; kind++) {
+        weft_io *in, *out;
+        weft_reader reader;
+        if (!io_pair((enum io_kind)kind, &in, &out))
+            continue;
+        weft_reader_init(&reader, in, &byte, 1);
+        for (int state = 0; state < 3; state++) {
+            if (state == 1)
+                CHECK_EQ(weft_write(out, "x", 1, fixture_soon()), 1);
+            else if (state == 2)
+                CHECK_EQ(weft_close(out), 0);
+            CHECK_EQ(weft_read(in, &byte, 0, WEFT_NEVER), 0);
+            CHECK_EQ(weft_read(in, NULL, 0, WEFT_NOW), 0);
+            CHECK_EQ(weft_try_read(in, &byte, 0), 0);
+            CHECK_EQ(weft_read_exact(in, &byte, 0, WEFT_NEVER), 0);
+            CHECK_EQ(weft_reader_read(&reader, &byte, 0, WEFT_NEVER), 0);
+        }
+        CHECK_EQ(weft_read(in, &byte, 1, fixture_soon()), 1); /* it was not taken */
+        CHECK_EQ(weft_close(in), 0);
+    }
+    weft_addr addr;
+    weft_io *udp;
+    REQUIRE_EQ(weft_addr_parse("127.0.0.1", 0, &addr), 0);
+    REQUIRE_EQ(weft_udp_open(&addr, AF_INET, &udp), 0);
+    REQUIRE_EQ(weft_local_addr(udp, &addr), 0);
+    CHECK_EQ(weft_send_to(udp, "x", 1, &addr, fixture_soon()), 1);
+    CHECK_EQ(weft_read(udp, &byte, 0, fixture_soon()), 0);
+    CHECK_EQ(weft_recv_from(udp, &byte, 1, NULL, fixture_soon()), 1); /* nor a datagram */
+    weft_close(udp);
+    if (weft_task_self()) {
+        weft_io *in, *out;
+        REQUIRE_EQ(weft_pipe(&in, &out), 0);
+        weft_task_cancel(weft_task_self());
+        CHECK_EQ(weft_read(in, &byte, 0, WEFT_NEVER), -ECANCELED);
+        weft_close(in), weft_close(out);
+    }
+    return 0;
+}
+
+API_TEST(io_read_nothing, "", .workers = {1}) {
+    weft_runtime *rt = fixture_begin_patient();
+    fixture_finish(io_go(rt, read_nothing, NULL)); /* it has cancelled itself */
+    fixture_end(rt);
+}
+TEST(io_read_nothing_thread, "") { CHECK_EQ(read_nothing(NULL), 0); }
+
 /* "The rest of it", however much that is. */
 static int send_rest(void *unused) {
     (void)unused;

@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#define TIMES 40 /* calls after which the worker has it for its own */
+#define TIMES 300 /* calls after which the worker has it for its own, also if there are several */
 
 /* There and back, until its own worker needs no lock for it. */
 static void make_own(weft_io *in, weft_io *out) {

@@ -381,3 +381,31 @@ API_TEST(io_two_runtimes_talk, "", .workers = {1, 2}) {
     fixture_end(one);
     fixture_end(two);
 }
+
+/* A descriptor that a task of another runtime waited for last is watched there; when that runtime is stopped, and not yet destroyed, whoever
+ * still waits for it is told by his own.  (A pipe: on io_uring a socket's reads are operations.) */
+static int read_a_byte(void *in) {
+    char byte;
+    return weft_read(in, &byte, 1, WEFT_NEVER) == 1 ? 0 : -EIO;
+}
+
+static int read_in_vain(void *in) {
+    char byte;
+    return (int)weft_read(in, &byte, 1, weft_after(1000000));
+}
+
+API_TEST(io_stopped_world_lets_go, "", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient(), *other = fixture_begin_patient();
+    weft_io *in, *out;
+    REQUIRE(io_pair(IO_PIPE, &in, &out));
+    weft_task *reader = io_go(rt, read_a_byte, in);
+    while (strcmp(weft_task_state(reader), "idle"))
+        harness_nap();
+    CHECK_EQ(fixture_finish(io_go(other, read_in_vain, in)).status, -ETIMEDOUT);
+    CHECK_EQ(weft_runtime_stop(other, fixture_soon()), 0);
+    CHECK_EQ(weft_write(out, "x", 1, fixture_soon()), 1);
+    CHECK_EQ(fixture_finish(reader).status, 0);
+    weft_close(in), weft_close(out);
+    CHECK_EQ(weft_runtime_destroy(other), 0);
+    fixture_end(rt);
+}

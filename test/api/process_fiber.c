@@ -314,3 +314,32 @@ static int ask_full(void *arg) {
     return 0;
 }
 API_TEST(process_ask_full, "W30", .workers = {1, 2}) { in_process(ask_full, NULL); }
+
+/* -- A filter that receives would pull the list from under the receive that has called it. */
+
+static bool receives_itself(const weft_message *message, void *arg) {
+    weft_message m;
+    weft_pid *other = arg;
+    CHECK_EQ(weft_receive(&m, NULL, NULL, WEFT_NOW), -EDEADLK);
+    CHECK_EQ(weft_ask(*other, NULL, 0, &m, WEFT_NOW), -EDEADLK);
+    CHECK_EQ(weft_send(NULL, weft_self(), 9, NULL, 0), 0); /* that it may */
+    return message->tag == 2;
+}
+
+static int filter_receives(void *arg) {
+    weft_message m;
+    weft_pid other = go_process(NULL, sit, NULL);
+    (void)arg;
+    for (uint64_t tag = 1; tag <= 3; tag++)
+        REQUIRE_EQ(weft_send(NULL, weft_self(), tag, NULL, 0), 0);
+    REQUIRE_EQ(weft_receive(&m, receives_itself, &other, in_time()), 0);
+    CHECK_EQ(m.tag, 2);
+    CHECK_EQ(expect(WEFT_MESSAGE).tag, 1);
+    CHECK_EQ(expect(WEFT_MESSAGE).tag, 3);
+    CHECK_EQ(expect(WEFT_MESSAGE).tag, 9);
+    CHECK_EQ(expect(WEFT_MESSAGE).tag, 9);
+    expect_none();
+    return weft_process_cancel(NULL, other);
+}
+
+API_TEST(process_filter_receives, "W29 W40", .workers = {1, 2}) { in_process(filter_receives, NULL); }

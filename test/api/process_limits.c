@@ -145,26 +145,39 @@ static int start_another(void *arg) {
         go_process(NULL, start_another, NULL);
     return 0;
 }
-API_TEST(process_stop_all, "W35 W36 W38", .workers = {1, 2, 4}) {
+/* False: those who obey had not the time to, on a busy machine. */
+static bool stop_all_within(int64_t ns) {
     weft_runtime *rt = fixture_begin_patient();
     weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
     weft_process_left left[2] = {{7, "x"}, {7, "x"}};
     weft_pid pid, other;
+    atomic_store(&late_told, 0);
     for (int i = 0; i < 20; i++)
         go_process(rt, sit, NULL);
     go_process(rt, start_another, (void *)1);
     spec.fn = deaf;
     spec.name = "deaf one";
     REQUIRE_EQ(weft_process_spawn(rt, &spec, &pid, NULL), 0);
-    CHECK_EQ(weft_process_stop_all(rt, weft_after(50000000), left, 2), 1);
-    CHECK_EQ(left[0].pid, pid);
-    CHECK_STR(left[0].name, "deaf one");
-    CHECK_EQ(left[1].pid, 7);
-    CHECK_EQ(atomic_load(&late_told), 2);
+    int forced = weft_process_stop_all(rt, weft_after(ns), left, 2);
+    REQUIRE(forced > 0);
+    if (forced == 1) {
+        CHECK_EQ(left[0].pid, pid);
+        CHECK_STR(left[0].name, "deaf one");
+        CHECK_EQ(left[1].pid, 7);
+        CHECK_EQ(atomic_load(&late_told), 2);
+    }
     CHECK_EQ(weft_process_count(rt), 0);
     CHECK_EQ(weft_process_go(rt, sit, NULL, &other), -ESHUTDOWN);
     CHECK_EQ(weft_process_stop_all(rt, WEFT_NOW, NULL, 0), -EBUSY);
     fixture_end(rt);
+    return forced == 1;
+}
+API_TEST(process_stop_all, "W35 W36 W38", .workers = {1, 2, 4}) {
+    int64_t ns = 50000000;
+    while (!stop_all_within(ns)) {
+        ns *= 4;
+        REQUIRE(ns < harness_patience());
+    }
 }
 API_TEST(process_stop_all_obedient, "W35 W36", .workers = {1, 2}) {
     weft_runtime *rt = fixture_begin_patient();

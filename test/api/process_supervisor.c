@@ -188,6 +188,28 @@ API_TEST(process_supervisor_needs, "W6", .workers = {1, 2}) {
     CHECK_STR(story(), "S2 S0 S1 E1 E0 E2");
 }
 
+/* Each needs the next: started from the last to the first, stopped the other way round. */
+API_TEST(process_supervisor_needs_many, "W6", .workers = {1, 2}) {
+    enum { COUNT = 60 };
+    static char name[COUNT][8];
+    static const char *needs[COUNT][2];
+    static weft_process_child children[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(name[i], sizeof name[i], "%d", i);
+        children[i] = (weft_process_child)WEFT_PROCESS_CHILD(name[i], i ? sit : end_all, (void *)1);
+        if (i) {
+            needs[i - 1][0] = name[i];
+            children[i - 1].needs = needs[i - 1];
+        }
+    }
+    supervise_as_boss(config_of(WEFT_STRATEGY_ONE_FOR_ONE, 0), children, COUNT);
+    CHECK_EQ(told.count, 2 * COUNT);
+    for (unsigned i = 0; i < 2 * COUNT; i++) {
+        CHECK_EQ(told.event[i].what, i < COUNT ? WEFT_SUPERVISED_STARTED : WEFT_SUPERVISED_ENDED);
+        CHECK_EQ(told.event[i].child, i < COUNT ? COUNT - 1 - i : i - COUNT);
+    }
+}
+
 static int refused(void *arg) {
     static const char *const on_b[] = {"b", NULL}, *const on_a[] = {"a", NULL}, *const on_x[] = {"x", NULL};
     weft_process_child children[] = {WEFT_PROCESS_CHILD("a", sit, NULL), WEFT_PROCESS_CHILD("b", sit, NULL)};

@@ -109,8 +109,10 @@ static inline int rig_execute(void *self, void *shard_state, weft_batch *batch) 
 }
 
 static inline void rig_release(void *self, weft_batch *batch, int committed) {
-    (void)committed;
     struct rig_state *state = batch->out;
+    weft_shard_info info;
+    weft_shard_info_read(batch->shard, &info);
+    CHECK_EQ(info.block, batch->block - !committed); /* who is told of a block finds it counted */
     atomic_fetch_add(&((struct rig *)self)->releases, 1);
     CHECK_EQ(atomic_fetch_sub(&state->inside, 1), 1);
 }

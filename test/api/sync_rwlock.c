@@ -2,6 +2,11 @@
 #include "sync.h"
 
 static weft_rwlock lock;
+
+/* Most hold in both orders. */
+#define FIFO ((void *)(intptr_t)WEFT_RWLOCK_FIFO)
+static void init(void *flags) { REQUIRE_EQ(weft_rwlock_init_with(&lock, (unsigned)(intptr_t)flags), 0); }
+
 static atomic_int readers, together;
 static int writes, copy; /* plain: the write lock orders them */
 
@@ -35,11 +40,10 @@ static int mixed(void *seed) {
     return 0;
 }
 
-static int excludes(void *arg) {
-    (void)arg;
+static int excludes(void *flags) {
     weft_task *task[50];
     uint64_t random = harness_seed();
-    weft_rwlock_init(&lock);
+    init(flags);
     for (int i = 0; i < 50; i++)
         task[i] = go_fiber(mixed, (void *)(uintptr_t)harness_random(&random));
     for (int i = 0; i < 50; i++)
@@ -50,6 +54,7 @@ static int excludes(void *arg) {
 }
 
 API_TEST(rwlock_excludes, "B52", .workers = {1, 2, 4}) { in_fiber(excludes, NULL); }
+API_TEST(rwlock_excludes_fifo, "B52", .workers = {1, 2, 4}) { in_fiber(excludes, FIFO); }
 
 /* -- Errors */
 
@@ -64,6 +69,7 @@ static int unlock_write(void *arg) {
 
 static int errors(void *arg) {
     (void)arg;
+    CHECK_EQ(weft_rwlock_init_with(&lock, 2), -EINVAL);
     lock = (weft_rwlock)WEFT_RWLOCK_INIT;
     CHECK_EQ(weft_rwlock_read_unlock(&lock), -EPERM);
     CHECK_EQ(weft_rwlock_write_unlock(&lock), -EPERM);
@@ -92,7 +98,7 @@ static int errors(void *arg) {
 
 API_TEST(rwlock_errors, "R31", .workers = {1, 2}) { in_fiber(errors, NULL); }
 
-/* -- A writer that waits holds new readers back, and gets it before them; when it gives up, they go on together. */
+/* -- In order of arrival: a writer that waits holds new readers back, and gets it before them; when it gives up, they go on together. */
 
 static int order;
 
@@ -118,7 +124,7 @@ static int write_in_order(void *place) {
 static int fair(void *arg) {
     (void)arg;
     weft_task *task[5];
-    lock = (weft_rwlock)WEFT_RWLOCK_INIT;
+    lock = (weft_rwlock)WEFT_RWLOCK_FIFO_INIT;
     REQUIRE_EQ(weft_rwlock_read(&lock, WEFT_NEVER), 0);
     for (int i = 0; i < 5; i++) { /* write, read, read, write, read */
         task[i] = go_fiber(i % 3 ? read_in_order : write_in_order, (void *)(intptr_t)(i > 3 ? 2 : i > 0 ? 1 : 0));
@@ -149,10 +155,9 @@ API_TEST(rwlock_fair, "B52", .workers = {1, 2, 4}) { in_fiber(fair, NULL); }
 
 /* -- A thousand readers behind a writer, half of them cancelled. */
 
-static int thousand(void *arg) {
-    (void)arg;
+static int thousand(void *flags) {
     static weft_task *task[MANY];
-    lock = (weft_rwlock)WEFT_RWLOCK_INIT;
+    init(flags);
     order = 7;
     REQUIRE_EQ(weft_rwlock_write(&lock, WEFT_NEVER), 0);
     for (int i = 0; i < MANY; i++)
@@ -171,6 +176,7 @@ static int thousand(void *arg) {
 }
 
 API_TEST(rwlock_thousand, "B52", .workers = {1, 2}) { in_fiber(thousand, NULL); }
+API_TEST(rwlock_thousand_fifo, "B52", .workers = {1, 2}) { in_fiber(thousand, FIFO); }
 
 /* -- A storm of deadlines and cancels; in the end it is free. */
 
@@ -206,11 +212,10 @@ static int poll_write(weft_task *self, weft_wait *wait, void *arg) {
     return weft_rwlock_write_unlock(&lock);
 }
 
-static int storm(void *arg) {
-    (void)arg;
+static int storm(void *flags) {
     static weft_task *task[200];
     uint64_t random = harness_seed();
-    lock = (weft_rwlock)WEFT_RWLOCK_INIT;
+    init(flags);
     for (int i = 0; i < 200; i++)
         task[i] = i % 4 ? go_fiber(stormy, (void *)(uintptr_t)harness_random(&random))
                         : go_poller(i % 8 ? poll_read : poll_write, NULL);
@@ -228,6 +233,7 @@ static int storm(void *arg) {
 }
 
 API_TEST(rwlock_storm, "B52", .workers = {1, 2, 4}) { in_fiber(storm, NULL); }
+API_TEST(rwlock_storm_fifo, "B52", .workers = {1, 2, 4}) { in_fiber(storm, FIFO); }
 
 /* -- Granted to poll tasks that are cancelled before they know. */
 
@@ -246,11 +252,10 @@ static int keep_write(weft_task *self, weft_wait *wait, void *got) {
     return weft_rwlock_write_unlock(&lock);
 }
 
-static int granted_and_cancelled(void *arg) {
-    (void)arg;
+static int granted_and_cancelled(void *flags) {
     atomic_int got = 0;
-    lock = (weft_rwlock)WEFT_RWLOCK_INIT;
     for (int write = 0; write < 2; write++) {
+        init(flags); /* the second time: `next` has ended and kept it */
         REQUIRE_EQ(weft_rwlock_write(&lock, WEFT_NEVER), 0);
         atomic_store(&got, 0);
         weft_task *task = go_poller(write ? keep_write : keep_read, &got), *next;
@@ -263,12 +268,104 @@ static int granted_and_cancelled(void *arg) {
         if (!write && atomic_load(&got)) /* polled at once by another worker */
             CHECK_EQ(weft_rwlock_read_unlock(&lock), 0);
         CHECK_EQ(finish(next), 0);
-        lock = (weft_rwlock)WEFT_RWLOCK_INIT; /* next has ended and kept it */
     }
     return 0;
 }
 
 API_TEST(rwlock_poll_cancelled, "B52", .workers = {1, 2}) { in_fiber(granted_and_cancelled, NULL); }
+API_TEST(rwlock_poll_cancelled_fifo, "B52", .workers = {1, 2}) { in_fiber(granted_and_cancelled, FIFO); }
+
+/* -- Who runs comes before who was woken, until that one has waited for a millisecond: then it is let in, a writer before readers
+ * and a reader before writers. */
+
+static int late_got;
+
+static int late_writer(void *unlock) {
+    int error = weft_rwlock_write(&lock, WEFT_NEVER);
+    late_got = 1;
+    return error ? error : unlock ? weft_rwlock_write_unlock(&lock) : 0;
+}
+
+static int late_reader(void *unlock) {
+    int error = weft_rwlock_read(&lock, WEFT_NEVER);
+    late_got = 1;
+    return error ? error : unlock ? weft_rwlock_read_unlock(&lock) : 0;
+}
+
+static void wait_until_late(void) {
+    for (int64_t end = weft_now() + 2000000; weft_now() < end;)
+        if (fixture_on("sim"))
+            REQUIRE_EQ(weft_sleep(500000), 0); /* time is virtual there */
+}
+
+static int patience(void *flags) {
+    for (int i = 0; i < 4; i++) {
+        bool late = i & 1, we_read = i & 2;
+        int (*enter)(weft_rwlock *, weft_deadline) = we_read ? weft_rwlock_read : weft_rwlock_write;
+        int (*leave)(weft_rwlock *) = we_read ? weft_rwlock_read_unlock : weft_rwlock_write_unlock;
+        init(flags);
+        late_got = 0;
+        REQUIRE_EQ(enter(&lock, WEFT_NEVER), 0);
+        weft_task *task = go_fiber(we_read ? late_writer : late_reader, late || flags ? NULL : &lock);
+        UNTIL(waiting(&lock.room) == 1);
+        if (late)
+            wait_until_late();
+        REQUIRE_EQ(leave(&lock), 0);
+        int error = enter(&lock, WEFT_NOW);
+        if (late || flags) /* he keeps it */
+            CHECK_EQ(error, -ETIMEDOUT);
+        else if (fixture_on("sim")) /* where no time passes by itself, and nobody runs but we */
+            CHECK_EQ(error, 0);
+        if (!error) {
+            CHECK_EQ(late_got, 0);
+            UNTIL(waiting(&lock.room) == 1); /* he is back */
+            REQUIRE_EQ(leave(&lock), 0);
+        }
+        CHECK_EQ(finish(task), 0);
+        CHECK_EQ(late_got, 1);
+        if (!late && !flags)
+            CHECK_EQ(weft_rwlock_destroy(&lock), 0);
+    }
+    return 0;
+}
+
+API_TEST(rwlock_patience, "B52 R31", .workers = {1, 2}) { in_fiber(patience, NULL); }
+API_TEST(rwlock_patience_fifo, "B52 R31", .workers = {1, 2}) { in_fiber(patience, FIFO); }
+
+/* -- Readers all the time, and a writer; writers all the time, and a reader: he gets in, again and again. */
+
+static atomic_bool enough;
+
+static int busy(void *write) {
+    while (!atomic_load(&enough)) {
+        REQUIRE_EQ((write ? weft_rwlock_write : weft_rwlock_read)(&lock, WEFT_NEVER), 0);
+        weft_yield();
+        REQUIRE_EQ((write ? weft_rwlock_write_unlock : weft_rwlock_read_unlock)(&lock), 0);
+    }
+    return 0;
+}
+
+static int starving(void *flags) {
+    weft_task *task[8];
+    for (int write = 0; write < 2; write++) {
+        init(flags);
+        atomic_store(&enough, false);
+        for (int i = 0; i < 8; i++)
+            task[i] = go_fiber(busy, write ? &lock : NULL);
+        for (int i = 0; i < 20; i++) {
+            REQUIRE_EQ((write ? weft_rwlock_read : weft_rwlock_write)(&lock, WEFT_NEVER), 0);
+            REQUIRE_EQ((write ? weft_rwlock_read_unlock : weft_rwlock_write_unlock)(&lock), 0);
+        }
+        atomic_store(&enough, true);
+        for (int i = 0; i < 8; i++)
+            CHECK_EQ(finish(task[i]), 0);
+        CHECK_EQ(weft_rwlock_destroy(&lock), 0);
+    }
+    return 0;
+}
+
+API_TEST(rwlock_starves_nobody, "B52", .workers = {1, 2, 4}) { in_fiber(starving, NULL); }
+API_TEST(rwlock_starves_nobody_fifo, "B52", .workers = {1, 2}) { in_fiber(starving, FIFO); }
 
 /* -- Threads with fibers */
 

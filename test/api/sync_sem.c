@@ -4,6 +4,12 @@
 static weft_sem sem;
 static atomic_int inside, most;
 
+/* Most hold in both orders. */
+#define FIFO ((void *)(intptr_t)WEFT_SEM_FIFO)
+static void init(uint32_t permits, void *flags) {
+    REQUIRE_EQ(weft_sem_init_with(&sem, permits, (unsigned)(intptr_t)flags), 0);
+}
+
 static void enter(int n) {
     int now = atomic_fetch_add(&inside, n) + n, seen = atomic_load(&most);
     while (now > seen && !atomic_compare_exchange_weak(&most, &seen, now))
@@ -26,10 +32,9 @@ static int acquire_often(void *times) {
     return 0;
 }
 
-static int counts(void *arg) {
-    (void)arg;
+static int counts(void *flags) {
     weft_task *task[50];
-    sem = (weft_sem)WEFT_SEM_INIT(4);
+    init(4, flags);
     for (int i = 0; i < 50; i++)
         task[i] = go_fiber(acquire_often, (void *)(intptr_t)(harness_is_slow() ? 20 : 200));
     for (int i = 0; i < 50; i++)
@@ -41,6 +46,7 @@ static int counts(void *arg) {
 }
 
 API_TEST(sem_counts, "B52", .workers = {1, 2, 4}) { in_fiber(counts, NULL); }
+API_TEST(sem_counts_fifo, "B52", .workers = {1, 2, 4}) { in_fiber(counts, FIFO); }
 
 /* -- Errors */
 
@@ -56,6 +62,9 @@ static weft_poll acquire_in_poll(weft_task *self, void *arg) {
 
 static int errors(void *arg) {
     (void)arg;
+    CHECK_EQ(weft_sem_init_with(&sem, 0, 2), -EINVAL);
+    sem = (weft_sem)WEFT_SEM_FIFO_INIT(7);
+    CHECK_EQ(weft_sem_permits(&sem), 7);
     weft_sem_init(&sem, 0);
     CHECK_EQ(weft_sem_acquire(&sem, 1, WEFT_NOW), -ETIMEDOUT);
     CHECK_EQ(weft_sem_acquire(&sem, 1, weft_after(1000)), -ETIMEDOUT);
@@ -97,10 +106,9 @@ static int acquire_some(void *index) {
     return error;
 }
 
-static int in_order(void *arg) {
-    (void)arg;
+static int in_order(void *flags) {
     weft_task *task[4];
-    weft_sem_init(&sem, 0);
+    init(0, flags);
     for (int i = 0; i < 4; i++) {
         task[i] = go_fiber(acquire_some, (void *)(intptr_t)i);
         UNTIL(waiting(&sem.room) == (unsigned)i + 1);
@@ -128,13 +136,13 @@ static int in_order(void *arg) {
 }
 
 API_TEST(sem_order, "B52", .workers = {1, 2, 4}) { in_fiber(in_order, NULL); }
+API_TEST(sem_order_fifo, "B52", .workers = {1, 2, 4}) { in_fiber(in_order, FIFO); }
 
 /* -- A thousand waiters; one release serves them all. */
 
-static int thousand(void *arg) {
-    (void)arg;
+static int thousand(void *flags) {
     static weft_task *task[MANY];
-    weft_sem_init(&sem, 0);
+    init(0, flags);
     for (int i = 0; i < MANY; i++)
         task[i] = go_fiber(wait_for_one, NULL);
     UNTIL(waiting(&sem.room) == MANY);
@@ -152,6 +160,7 @@ static int thousand(void *arg) {
 }
 
 API_TEST(sem_thousand, "B52", .workers = {1, 2}) { in_fiber(thousand, NULL); }
+API_TEST(sem_thousand_fifo, "B52", .workers = {1, 2}) { in_fiber(thousand, FIFO); }
 
 /* -- A storm of deadlines and cancels: in the end all permits are there again. */
 
@@ -180,11 +189,10 @@ static int poll_acquire(weft_task *self, weft_wait *wait, void *arg) {
     return error ? error : weft_sem_release(&sem, 2);
 }
 
-static int storm(void *arg) {
-    (void)arg;
+static int storm(void *flags) {
     static weft_task *task[200];
     uint64_t random = harness_seed();
-    weft_sem_init(&sem, 5);
+    init(5, flags);
     for (int i = 0; i < 200; i++)
         task[i] = i % 4 ? go_fiber(stormy, (void *)(uintptr_t)harness_random(&random)) : go_poller(poll_acquire, NULL);
     for (int i = 0; i < 100; i++) {
@@ -202,6 +210,7 @@ static int storm(void *arg) {
 }
 
 API_TEST(sem_storm, "B52", .workers = {1, 2, 4}) { in_fiber(storm, NULL); }
+API_TEST(sem_storm_fifo, "B52", .workers = {1, 2, 4}) { in_fiber(storm, FIFO); }
 
 /* -- Granted to a poll task that is cancelled before it knows: on one worker it cannot have been polled. */
 
@@ -210,9 +219,8 @@ static int keep_two(weft_task *self, weft_wait *wait, void *arg) {
     return weft_sem_acquire_poll(&sem, 2, self, wait);
 }
 
-static int granted_and_cancelled(void *arg) {
-    (void)arg;
-    weft_sem_init(&sem, 0);
+static int granted_and_cancelled(void *flags) {
+    init(0, flags);
     weft_task *task = go_poller(keep_two, NULL), *next;
     UNTIL(waiting(&sem.room) == 1);
     next = go_fiber(wait_for_one, NULL);
@@ -231,6 +239,89 @@ static int granted_and_cancelled(void *arg) {
 }
 
 API_TEST(sem_poll_cancelled, "B52", .workers = {1, 2}) { in_fiber(granted_and_cancelled, NULL); }
+API_TEST(sem_poll_cancelled_fifo, "B52", .workers = {1, 2}) { in_fiber(granted_and_cancelled, FIFO); }
+
+/* -- Who runs comes before who was woken, until that one has waited for a millisecond: then it is handed to him. */
+
+static int want_one(void *times) {
+    int error = weft_sem_acquire(&sem, 1, WEFT_NEVER);
+    if (!error)
+        *(int *)times = 1;
+    return error;
+}
+
+static void wait_until_late(void) {
+    for (int64_t end = weft_now() + 2000000; weft_now() < end;)
+        if (fixture_on("sim"))
+            REQUIRE_EQ(weft_sleep(500000), 0); /* time is virtual there */
+}
+
+static int patience(void *flags) {
+    int got_it = 0;
+    init(0, flags);
+    for (int late = 0; late < 2; late++) {
+        weft_task *task = go_fiber(want_one, &got_it);
+        UNTIL(waiting(&sem.room) == 1);
+        if (late)
+            wait_until_late();
+        CHECK_EQ(weft_sem_release(&sem, 1), 0);
+        CHECK_EQ(waiting(&sem.room), 0);
+        int error = weft_sem_acquire(&sem, 1, WEFT_NOW);
+        if (late || flags)
+            CHECK_EQ(error, -ETIMEDOUT);
+        else if (fixture_on("sim")) /* where no time passes by itself, and nobody runs but we */
+            CHECK_EQ(error, 0);
+        if (!error) {
+            CHECK_EQ(got_it, 0);
+            UNTIL(waiting(&sem.room) == 1); /* he is back */
+            CHECK_EQ(weft_sem_release(&sem, 1), 0);
+        }
+        CHECK_EQ(finish(task), 0);
+        CHECK_EQ(got_it, 1);
+        CHECK_EQ(weft_sem_permits(&sem), 0);
+        got_it = 0;
+    }
+    CHECK_EQ(weft_sem_destroy(&sem), 0);
+    return 0;
+}
+
+API_TEST(sem_patience, "B52 R31", .workers = {1, 2}) { in_fiber(patience, NULL); }
+API_TEST(sem_patience_fifo, "B52 R31", .workers = {1, 2}) { in_fiber(patience, FIFO); }
+
+/* -- One who wants many against many who want one, all the time: he gets them, again and again. */
+
+static atomic_bool enough;
+
+static int busy(void *arg) {
+    (void)arg;
+    while (!atomic_load(&enough)) {
+        REQUIRE_EQ(weft_sem_acquire(&sem, 1, WEFT_NEVER), 0);
+        weft_yield();
+        REQUIRE_EQ(weft_sem_release(&sem, 1), 0);
+    }
+    return 0;
+}
+
+static int large(void *flags) {
+    weft_task *task[8];
+    init(4, flags);
+    for (int i = 0; i < 8; i++)
+        task[i] = go_fiber(busy, NULL);
+    for (int i = 0; i < 20; i++) {
+        REQUIRE_EQ(weft_sem_acquire(&sem, 4, WEFT_NEVER), 0);
+        CHECK_EQ(weft_sem_permits(&sem), 0);
+        REQUIRE_EQ(weft_sem_release(&sem, 4), 0);
+    }
+    atomic_store(&enough, true);
+    for (int i = 0; i < 8; i++)
+        CHECK_EQ(finish(task[i]), 0);
+    CHECK_EQ(weft_sem_permits(&sem), 4);
+    CHECK_EQ(weft_sem_destroy(&sem), 0);
+    return 0;
+}
+
+API_TEST(sem_large, "B52", .workers = {1, 2, 4}) { in_fiber(large, NULL); }
+API_TEST(sem_large_fifo, "B52", .workers = {1, 2}) { in_fiber(large, FIFO); }
 
 /* -- Threads give, fibers take, and the other way round. */
 

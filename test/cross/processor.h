@@ -1,4 +1,4 @@
-/* processor.h - what the tests of the context switch must know about each processor.  In one source file only.
+/* processor.h - what the tests of the context switch must know about each processor.  Its code is compiled where PROCESSOR_CODE is defined.
  *
  * REGISTERS         those that a call keeps, with their names; test_regs_switch fills them, switches, and reads them back
  * MODES             the control bits of floating point that a call keeps, in one word; modes, modes_set, round_to
@@ -38,8 +38,8 @@
 /* clang-format on */
 #define REGISTER_NAME(index, name, dwarf) #name,
 #define REGISTER_DWARF(index, name, dwarf) dwarf,
-static const char *const register_name[] = {INTEGERS(REGISTER_NAME) FLOATS(REGISTER_NAME)};
-static const int register_dwarf[] = {INTEGERS(REGISTER_DWARF) FLOATS(REGISTER_DWARF)};
+__attribute__((unused)) static const char *const register_name[] = {INTEGERS(REGISTER_NAME) FLOATS(REGISTER_NAME)};
+__attribute__((unused)) static const int register_dwarf[] = {INTEGERS(REGISTER_DWARF) FLOATS(REGISTER_DWARF)};
 enum { REGISTERS = sizeof register_name / sizeof *register_name, REGISTERS_MAX = 24 };
 
 struct regs {
@@ -59,6 +59,7 @@ struct probe {
 void test_probe_entry(void *probe);
 __attribute__((used)) void test_probe_body(void *probe); /* only the assembly calls it */
 
+#ifdef PROCESSOR_CODE
 /* clang-format off */
 #define FUNCTION(name) ".text\n .p2align 4\n .globl " #name "\n .hidden " #name "\n .type " #name ", %function\n" \
                        #name ":\n .cfi_startproc\n"
@@ -181,9 +182,10 @@ __asm__(FUNCTION(test_probe_entry)
         END(test_probe_entry));
 #endif
 /* clang-format on */
+#endif
 
 /* Every register that a call may change gets another value; the compiler saves the rest around it. */
-static void scramble(void) {
+static inline void scramble(void) {
 #if defined(__x86_64__)
     __asm__ volatile("movq $-1, %%rax\n movq %%rax, %%rcx\n movq %%rax, %%rdx\n movq %%rax, %%rsi\n movq %%rax, %%rdi\n"
                      "movq %%rax, %%r8\n movq %%rax, %%r9\n movq %%rax, %%r10\n movq %%rax, %%r11\n movq %%rax, %%rbx\n"
@@ -214,7 +216,7 @@ static void scramble(void) {
 #elif defined(__riscv)
 #define MODES UINT64_C(7)
 #endif
-static uint64_t modes(void) {
+static inline uint64_t modes(void) {
 #if defined(__x86_64__)
     uint32_t mxcsr;
     uint16_t x87;
@@ -230,7 +232,7 @@ static uint64_t modes(void) {
     return frm & MODES;
 #endif
 }
-static void modes_set(uint64_t value) {
+static inline void modes_set(uint64_t value) {
 #if defined(__x86_64__)
     uint32_t mxcsr = (uint32_t)(value & 0xffc0);
     uint16_t x87 = (uint16_t)(value >> 32 | 0x40);
@@ -243,7 +245,7 @@ static void modes_set(uint64_t value) {
 }
 
 enum rounding { NEAREST, DOWN, UP, ZERO };
-static void round_to(enum rounding mode) {
+static inline void round_to(enum rounding mode) {
 #if defined(__x86_64__)
     uint64_t both = UINT64_C(3) << 13 | UINT64_C(3) << 42;
     modes_set((modes() & ~both) | (uint64_t)mode << 13 | (uint64_t)mode << 42);
@@ -259,7 +261,7 @@ static void round_to(enum rounding mode) {
 /* -- Stopping at every instruction ----------------------------------------------------------------------- */
 
 /* The stack pointer where a signal came. */
-static uintptr_t stopped_sp(const ucontext_t *context) {
+static inline uintptr_t stopped_sp(const ucontext_t *context) {
 #if defined(__x86_64__)
     return (uintptr_t)context->uc_mcontext.gregs[REG_RSP];
 #elif defined(__aarch64__)
@@ -280,7 +282,7 @@ static inline __attribute__((always_inline)) void trap_flag(uint64_t on) {
 }
 #else
 /* A breakpoint over the instruction at `at`: its bytes, and how many. */
-static unsigned stop_width(const unsigned char *at) {
+static inline unsigned stop_width(const unsigned char *at) {
 #if defined(__riscv)
     if ((*at & 3) != 3)
         return 2;
@@ -288,7 +290,7 @@ static unsigned stop_width(const unsigned char *at) {
     (void)at;
     return 4;
 }
-static const void *stop_bytes(unsigned width) {
+static inline const void *stop_bytes(unsigned width) {
 #if defined(__riscv)
     static const uint16_t stop_short = 0x9002;
     static const uint32_t stop_long = 0x00100073;

@@ -38,6 +38,25 @@ static int use_files(void *unused) {
     return 0;
 }
 
+/* By the worker's ring, where there is one; what it does not take the pool does. */
+static int use_direct(void *unused) {
+    (void)unused;
+    static _Alignas(4096) char bytes[4096];
+    weft_file *file;
+    int error = weft_file_open(path, O_RDWR | O_CREAT | O_DIRECT, 0600, &file, WEFT_NEVER);
+    REQUIRE(is_fine(error) || error == -EINVAL); /* a file system in memory */
+    if (error)
+        return 0;
+    ssize_t n = weft_file_write(file, bytes, sizeof bytes, 0, WEFT_NEVER);
+    REQUIRE(is_fine(n));
+    if (n == sizeof bytes) {
+        n = weft_file_read(file, bytes, sizeof bytes, 0, WEFT_NEVER);
+        REQUIRE(n == sizeof bytes || (n < 0 && is_fine(n)));
+    }
+    CHECK_EQ(weft_file_close(file), 0); /* whatever fails */
+    return 0;
+}
+
 static unsigned descriptors(void) {
     unsigned count = 0;
     for (int fd = 0; fd < 200; fd++)
@@ -45,11 +64,13 @@ static unsigned descriptors(void) {
     return count;
 }
 
+static weft_fiber_fn used = use_files;
+
 static void files(void) {
     unsigned before = descriptors();
     weft_runtime *rt = sweep_begin(NULL);
     if (rt) {
-        uint64_t spawned = weft_fiber_go(rt, use_files, NULL, NULL) == 0;
+        uint64_t spawned = weft_fiber_go(rt, used, NULL, NULL) == 0;
         sweep_end(rt, spawned);
     }
     unlink(path);
@@ -58,5 +79,12 @@ static void files(void) {
 
 API_TEST(file_fails_anywhere, "", .workers = {1}, .timeout = 120) {
     snprintf(path, sizeof path, "/tmp/weft-fault-file-%d", (int)getpid());
+    sweep(files);
+}
+
+API_TEST(file_direct_fails_anywhere, "", .workers = {1}, .timeout = 120) {
+    snprintf(path, sizeof path, "/tmp/weft-fault-file-%d", (int)getpid());
+    used = use_direct;
+    setenv("WEFT_IO", "uring", 1);
     sweep(files);
 }

@@ -30,7 +30,9 @@ static void from_a_thread(void) {
             accepted += error == 0;
         }
         error = weft_nursery_await(n);
-        CHECK(error == 0 || error == -ENOMEM); /* no stack for a child: it ends with that */
+        /* No stack for a child: it ends with that.  Under sim the clock runs on to the deadline when the worker is idle: between any two calls of
+         * ours. */
+        CHECK(error == 0 || error == -ENOMEM || (error == -ETIMEDOUT && fixture_on("sim")));
         if (error == 0)
             CHECK_EQ(ran, accepted);
         CHECK_EQ(weft_nursery_destroy(n), error);

@@ -138,7 +138,7 @@ int64_t harness_clock(void) {
 
 bool harness_is_slow(void) { return SLOW_BUILD; }
 static int64_t seconds(int64_t count) { return count * INT64_C(1000000000) * (SLOW_BUILD ? 4 : 1); }
-int64_t harness_patience(void) { return seconds(10); }
+int64_t harness_patience(void) { return seconds(25); } /* within the 30 that a test may take */
 void harness_nap(void) { nanosleep(&(struct timespec){0, 50000}, NULL); }
 
 const char *harness_sched(void) { return me->run->sched; }

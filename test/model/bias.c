@@ -9,7 +9,7 @@ static int worker[3];
 
 static void enter(int self, int times) {
     for (int i = 0; i < times; i++) {
-        wefti_bias_take(bias, self ? &worker[self] : NULL, self != 0);
+        wefti_bias_take(bias, self ? &worker[self] : NULL, self != 0 ? WEFTI_BIAS_STREAK : 0);
         inside++;
         wefti_bias_give(bias);
     }
@@ -111,7 +111,7 @@ MC_TEST(bias_gives_up, .proves = "R33", .bound = 1) {
 static _Atomic int entered;
 static void enter_and_say(void *unused) {
     (void)unused;
-    wefti_bias_take(bias, &worker[1], true);
+    wefti_bias_take(bias, &worker[1], WEFTI_BIAS_STREAK);
     add_relaxed(&entered, 1);
     wefti_bias_give(bias);
 }
@@ -123,7 +123,7 @@ MC_TEST(bias_freed, .proves = "R33", .bound = 3) {
     int t = mc_spawn(enter_and_say, NULL);
     while (!load_relaxed(&entered))
         wefti_relax();
-    wefti_bias_take(bias, NULL, false);
+    wefti_bias_take(bias, NULL, 0);
     wefti_bias_give(bias);
     end();
     mc_join(t);

@@ -2,6 +2,7 @@
 #include "blocking/pool.h"
 
 #include "model.h"
+#include "model_rt.h"
 
 static weft_pool *pool;
 static int wrote;  /* plain: by the job, read by its caller */
@@ -253,14 +254,7 @@ static weft_poll poll_job(weft_task *self, void *state) {
 static void end_polling(void *state) { weft_wait_end(&((struct polling *)state)->wait); }
 
 static void poll_waits(void) {
-    weft_config config = WEFT_CONFIG_INIT;
-    config.sched = (weft_sched)(mc_arg() & 0xff);
-    config.workers = 1;
-    config.seed = 1;
-    config.park_timeout_ns = -1;
-    mc_atomic_begin();
-    mc_assert(weft_runtime_create(&config, &rt) == 0);
-    mc_atomic_end();
+    rt = model_open((weft_sched)(mc_arg() & 0xff), 1);
     weft_task *task;
     weft_spec spec = WEFT_SPEC_INIT;
     weft_result result;

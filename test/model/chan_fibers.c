@@ -1,7 +1,6 @@
 /* chan_fibers.c - channels between fibers, poll tasks and threads: the whole runtime, with sleeps that never time out. */
-#include <weft/weft.h>
-
 #include "model.h"
+#include "model_rt.h"
 #include "sched/sched.h"
 
 static weft_runtime *rt;
@@ -9,11 +8,7 @@ static weft_chan ch, other;
 static uint64_t buffer[2];
 
 static void start(unsigned workers, size_t capacity) {
-    weft_config config = WEFT_CONFIG_INIT;
-    config.sched = WEFT_SCHED_RING;
-    config.workers = workers;
-    config.seed = 1;
-    config.park_timeout_ns = -1;
+    weft_config config = model_config(WEFT_SCHED_RING, workers);
     config.stack_size = 32768;
     mc_atomic_begin();
     mc_assert(weft_runtime_create(&config, &rt) == 0);

@@ -1,18 +1,13 @@
 /* extra_runtime.c - the whole runtime again, where a mutant had survived: its start, its end, deadlocks, dumps. */
-#include <weft/weft.h>
-
 #include "model.h"
+#include "model_rt.h"
 #include "sched/sched.h"
 
 static weft_runtime *rt;
 static _Atomic int runs;
 
 static void start(weft_sched sched) {
-    weft_config config = WEFT_CONFIG_INIT;
-    config.sched = sched;
-    config.workers = 1;
-    config.seed = 1;
-    config.park_timeout_ns = -1;
+    weft_config config = model_config(sched, 1);
     mc_assert(weft_runtime_create(&config, &rt) == 0);
 }
 
@@ -105,15 +100,9 @@ MC_TEST(rt_driven_is_called, .bound = 2, .stale_counts = true, .seconds = 6) {
 }
 
 static void start_driven(weft_sched sched, unsigned workers) {
-    weft_config config = WEFT_CONFIG_INIT;
-    config.sched = sched;
-    config.workers = workers;
-    config.seed = 1;
-    config.park_timeout_ns = -1;
+    weft_config config = model_config(sched, workers);
     config.driven = true;
-    mc_atomic_begin();
-    mc_assert(weft_runtime_create(&config, &rt) == 0);
-    mc_atomic_end();
+    rt = model_create(&config);
 }
 
 /* Two threads drive in turn, and leave in the middle: the worker's own fields go from one to the other. */

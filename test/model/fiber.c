@@ -2,10 +2,9 @@
  *
  * Everything here is the shipped code.  A stack's saved pointer is plain memory to the checker (stack.h): a fiber that could be
  * resumed before it has been left is a data race in every interleaving, and a lost wake a deadlock. */
-#include <weft/weft.h>
-
 #include "fiber/wait.h"
 #include "model.h"
+#include "model_rt.h"
 
 static weft_runtime *rt;
 static int ran; /* plain: ordered by joins */
@@ -13,15 +12,9 @@ static int ran; /* plain: ordered by joins */
 #define ON(workers, sched) ((workers) << 8 | (sched))
 
 static void start(void) {
-    weft_config config = WEFT_CONFIG_INIT;
-    config.sched = (weft_sched)(mc_arg() & 0xff);
-    config.workers = (unsigned)(mc_arg() >> 8 & 0xff);
-    config.seed = 1;
-    config.park_timeout_ns = -1;
+    weft_config config = model_config((weft_sched)(mc_arg() & 0xff), (unsigned)(mc_arg() >> 8 & 0xff));
     config.stack_size = 65536;
-    mc_atomic_begin();
-    mc_assert(weft_runtime_create(&config, &rt) == 0);
-    mc_atomic_end();
+    rt = model_create(&config);
 }
 
 static void stop_quietly(void) {
@@ -377,11 +370,7 @@ MC_CASE(fiber_sleeps, sleeping, .arg = ON(1, WEFT_SCHED_RING), .proves = "J9", .
 
 /* Any allocation, map or guard fails: the fiber is refused, ends with -ENOMEM, or runs. */
 static void stack_refused(void) {
-    weft_config config = WEFT_CONFIG_INIT;
-    config.sched = WEFT_SCHED_FIFO;
-    config.workers = 1;
-    config.seed = 1;
-    config.park_timeout_ns = -1;
+    weft_config config = model_config(WEFT_SCHED_FIFO, 1);
     mc_atomic_begin();
     int error = weft_runtime_create(&config, &rt);
     mc_atomic_end();

@@ -31,7 +31,7 @@ static void send(void *unused) {
     (void)unused;
     message.size = 7; /* plain */
     sent = mc_arg() ? wefti_mailbox_push_system(&process, GENERATION, &message)
-                    : wefti_mailbox_send(&process, wefti_process_pid(&process), &message, WEFT_NOW) == 0;
+                    : wefti_mailbox_send(&table, &process, wefti_process_pid(&process), &message, WEFT_NOW) == 0;
 }
 
 /* Who finds the lane open knows the task, and wakes it. */
@@ -70,19 +70,65 @@ MC_CASE(mailbox_message_against_close, send_against_close, .arg = 0, .proves = "
 MC_CASE(mailbox_system_against_close, send_against_close, .arg = 1, .proves = "W30", .bound = 3,
         .outcomes = "sent late");
 
-/* A slot that is found is complete. */
+/* A slot that is found before it has an owner is nobody's. */
 static void take_slot(void *unused) {
     (void)unused;
     struct wefti_process *slot;
-    mc_assert(wefti_process_take(&table, &slot) == 0);
+    mc_assert(wefti_process_take(&table, NULL, &slot) == 0 && slot->index == 0 && slot->table == &table);
 }
 
 MC_TEST(table_find_against_make, .leaks_ok = true, .bound = 3, .outcomes = "there none") {
+    weft_pid first = WEFTI_PID_KIND << WEFTI_PID_KIND_SHIFT | UINT64_C(1) << WEFTI_PROCESS_INDEX_BITS;
     table.rt = &rt;
     int a = mc_spawn(take_slot, NULL);
-    struct wefti_process *found = wefti_process_at(&table, 1);
+    struct wefti_process *found = wefti_process_find(&table, first);
+    mc_assert(!wefti_process_lock(&table, first));
     if (found)
-        mc_assert(found->index == 1 && found->table == &table);
+        mc_assert(!wefti_mailbox_push_system(found, 1, &message));
     mc_outcome(found ? "there" : "none");
+    mc_join(a);
+}
+
+/* Who starts one while all are told to end tells it so, or the walk does (A1 to A3, Z1 to Z3). */
+static bool late;
+
+static void start_one(void *unused) {
+    (void)unused;
+    process.trap_exit = true; /* plain */
+    store_release(&process.alive, true); /* A1 */
+    late = wefti_process_is_late(&table); /* A2, A3 */
+}
+
+static void start_against_close(void) {
+    begin();
+    rt.heavy_fence = mc_arg();
+    store_relaxed(&rt.phase, WEFTI_OPEN);
+    table.made = 1;
+    int a = mc_spawn(start_one, NULL);
+    weft_pid seen = WEFT_PID_NONE;
+    store_relaxed(&table.closing, true); /* Z1 */
+    wefti_processes_fence(&table); /* Z2 */
+    mc_assert(wefti_process_visit(&table, 0, &seen)); /* Z3 */
+    if (seen)
+        mc_assert(process.trap_exit);
+    mc_join(a);
+    mc_assert(late || seen);
+    mc_outcome(late && seen ? "both" : late ? "late" : "seen");
+}
+MC_CASE(table_start_against_close, start_against_close, .arg = 0, .proves = "W35", .bound = 3,
+        .outcomes = "both late seen");
+MC_CASE(table_start_against_close_heavy, start_against_close, .arg = 1, .proves = "W35", .bound = 3,
+        .outcomes = "both late seen");
+
+/* Who has the lock finds it not started, or all of it. */
+MC_TEST(table_lock_against_start, .bound = 3, .outcomes = "alive none") {
+    begin();
+    int a = mc_spawn(start_one, NULL);
+    struct wefti_process *found = wefti_process_lock(&table, wefti_process_pid(&process));
+    if (found) {
+        mc_assert(found->trap_exit);
+        wefti_lock_give(&found->lock);
+    }
+    mc_outcome(found ? "alive" : "none");
     mc_join(a);
 }

@@ -1,26 +1,16 @@
 /* nursery.c - nurseries on the whole runtime: the last child against its waiter, against cancels, spawns, deadlines.
  *
  * The nursery is in memory of its own, so that whoever touches it too late is found.  Sleeps never time out. */
-#include <weft/weft.h>
-
-#include "model.h"
 #include "nursery/nursery.h"
+#include "model.h"
+#include "model_rt.h"
 
 static weft_runtime *rt;
 static weft_nursery *n;
 static _Atomic int ran;
 static int result;
 
-static void start(unsigned workers) {
-    weft_config config = WEFT_CONFIG_INIT;
-    config.sched = WEFT_SCHED_FIFO;
-    config.workers = workers;
-    config.seed = 1;
-    config.park_timeout_ns = -1;
-    mc_atomic_begin();
-    mc_assert(weft_runtime_create(&config, &rt) == 0);
-    mc_atomic_end();
-}
+static void start(unsigned workers) { rt = model_open(WEFT_SCHED_FIFO, workers); }
 
 static void stop(void) {
     mc_atomic_begin();
@@ -97,6 +87,22 @@ static void fiber_awaits(void) {
 MC_CASE(nursery_fiber_awaits, fiber_awaits, .arg = 1, .proves = "J26 J29 J30", .bound = 2, .stale_counts = true,
         .seconds = 3);
 MC_CASE(nursery_fiber_awaits_two, fiber_awaits, .arg = 2, .proves = "J26 J29 J30", .mode = MC_PCT, .max_exec = 4000);
+
+/* Who has awaited finds every handle done, whatever made the child end. */
+static void handles_are_done(void) {
+    weft_task *task;
+    start(1);
+    mc_assert(weft_nursery_create(rt, NULL, &n) == 0);
+    mc_assert(weft_nursery_go(n, mc_arg() ? fail : child, NULL, &task) == 0);
+    result = weft_nursery_await(n);
+    mc_assert(weft_task_is_done(task) && weft_join(task, NULL, WEFT_NOW) == 0);
+    weft_task_drop(task);
+    end();
+}
+MC_CASE(nursery_handles_are_done, handles_are_done, .proves = "J28 J29", .bound = 2, .stale_counts = true,
+        .seconds = 4);
+MC_CASE(nursery_handles_are_done_failed, handles_are_done, .arg = 1, .proves = "J28 J33", .bound = 1,
+        .stale_counts = true, .seconds = 4);
 
 struct poller {
     weft_wait wait;

@@ -3,9 +3,8 @@
  * Sleeps never time out: a lost wake shows as a deadlock. */
 #include "process/process.h"
 
-#include <weft/weft.h>
-
 #include "model.h"
+#include "model_rt.h"
 
 static weft_runtime *rt;
 static weft_task *task;
@@ -14,16 +13,7 @@ static int payload; /* plain: what the sender wrote before it sent */
 static _Atomic int heard; /* messages */
 static _Atomic int yields; /* completions */
 
-static void start(unsigned workers) {
-    weft_config config = WEFT_CONFIG_INIT;
-    config.sched = WEFT_SCHED_FIFO;
-    config.workers = workers;
-    config.seed = 1;
-    config.park_timeout_ns = -1;
-    mc_atomic_begin();
-    mc_assert(weft_runtime_create(&config, &rt) == 0);
-    mc_atomic_end();
-}
+static void start(unsigned workers) { rt = model_open(WEFT_SCHED_FIFO, workers); }
 
 static void spawn(const weft_process_spec *spec) {
     mc_atomic_begin();

@@ -1,9 +1,8 @@
 /* process_hand.c - messages straight into the hands of an idle process (src/process/send.c), from other tasks of its runtime. */
 #include "process/process.h"
 
-#include <weft/weft.h>
-
 #include "model.h"
+#include "model_rt.h"
 
 static weft_runtime *rt;
 static weft_task *task;
@@ -11,16 +10,7 @@ static weft_pid pid;
 static int payload[4]; /* plain: what a sender wrote before it sent */
 static int heard; /* plain: the receiver's */
 
-static void start(unsigned workers) {
-    weft_config config = WEFT_CONFIG_INIT;
-    config.sched = WEFT_SCHED_RING;
-    config.workers = workers;
-    config.seed = 1;
-    config.park_timeout_ns = -1;
-    mc_atomic_begin();
-    mc_assert(weft_runtime_create(&config, &rt) == 0);
-    mc_atomic_end();
-}
+static void start(unsigned workers) { rt = model_open(WEFT_SCHED_RING, workers); }
 
 static void spawn(const weft_process_spec *spec) {
     mc_atomic_begin();

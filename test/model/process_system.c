@@ -1,9 +1,8 @@
 /* process_system.c - what the system says to a process, by the lane that is never full: against its start, and against its end. */
 #include "process/process.h"
 
-#include <weft/weft.h>
-
 #include "model.h"
+#include "model_rt.h"
 
 static weft_runtime *rt;
 static weft_task *task;
@@ -11,20 +10,11 @@ static weft_pid pid;
 static _Atomic uint64_t early;
 static _Atomic int told;
 
-static void start(void) {
-    weft_config config = WEFT_CONFIG_INIT;
-    config.sched = WEFT_SCHED_FIFO;
-    config.workers = 1;
-    config.seed = 1;
-    config.park_timeout_ns = -1;
-    mc_atomic_begin();
-    mc_assert(weft_runtime_create(&config, &rt) == 0);
-    mc_atomic_end();
-}
+static void start(void) { rt = model_open(WEFT_SCHED_FIFO, 1); }
 
-static void finish(void) {
+static void finish_with(int status) {
     weft_result result;
-    mc_assert(weft_join(task, &result, WEFT_NEVER) == 0 && result.status == 0);
+    mc_assert(weft_join(task, &result, WEFT_NEVER) == 0 && result.status == status);
     weft_task_drop(task);
     mc_atomic_begin();
     mc_assert(weft_runtime_stop(rt, WEFT_NEVER) == 0);
@@ -32,6 +22,8 @@ static void finish(void) {
     mc_assert(weft_runtime_destroy(rt) == 0);
     mc_atomic_end();
 }
+
+static void finish(void) { finish_with(0); }
 
 /* -- Its pid is known from init. */
 
@@ -70,6 +62,32 @@ MC_TEST(process_cancel_against_start, .proves = "W2 W30 W35", .bound = 2, .stale
     if (!load_relaxed(&told))
         mc_assert(weft_process_cancel(rt, pid) == 0);
     finish();
+}
+
+/* Who has its lock finds it not begun, or all of it (A1): its task, and no reason yet. */
+static void exit_early(void *arg) {
+    (void)arg;
+    for (int tries = 0; tries < 3 && !load_relaxed(&told); tries++) {
+        weft_pid to = load_relaxed(&early);
+        if (to && weft_process_exit(rt, to, -5) == 0)
+            store_relaxed(&told, 1);
+        else
+            wefti_relax();
+    }
+}
+
+MC_TEST(process_exit_against_start, .proves = "W2 W6 W10", .bound = 2, .stale_counts = true, .seconds = 6,
+        .outcomes = "early late") {
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    spec.class_ = &cancellable;
+    start();
+    int other = mc_spawn(exit_early, NULL);
+    mc_assert(weft_process_spawn(rt, &spec, &pid, &task) == 0);
+    mc_join(other);
+    mc_outcome("%s", load_relaxed(&told) ? "early" : "late");
+    if (!load_relaxed(&told))
+        mc_assert(weft_process_exit(rt, pid, -5) == 0);
+    finish_with(-ECANCELED);
 }
 
 /* -- It ends with that unread. */

@@ -51,7 +51,7 @@ MC_TEST(inject_keeps_order, .proves = "B24 W13") {
     for (int look = 0; look < 3; look++) {
         if (look == 2)
             mc_join(a), mc_join(b);
-        struct wefti_chain chain = wefti_inject_take(&inject, look == 2 ? 4 : 1);
+        struct wefti_chain chain = wefti_inject_take(&inject, look == 2 ? 4 : 1, NULL);
         for (struct wefti_link *item; (item = wefti_chain_take(&chain));) {
             int index = (int)((struct item *)(void *)item - items);
             mc_assert(index > last[index / 2]); /* each producer's order */
@@ -65,7 +65,7 @@ MC_TEST(inject_keeps_order, .proves = "B24 W13") {
 
 static void take_some(void *unused) {
     (void)unused;
-    got_chain(wefti_inject_take(&inject, 2));
+    got_chain(wefti_inject_take(&inject, 2, NULL));
 }
 
 MC_TEST(inject_two_consumers, .proves = "B26") {
@@ -75,8 +75,28 @@ MC_TEST(inject_two_consumers, .proves = "B26") {
     wefti_inject_push_one(&inject, make(2));
     take_some(NULL);
     mc_join(a);
-    got_chain(wefti_inject_take(&inject, 4));
+    got_chain(wefti_inject_take(&inject, 4, NULL));
     all_came_out(0, 3);
+}
+
+/* Two workers spill and fetch, while a thread puts in: pieces of two, no more than two of them. */
+static void spill_and_take(void *first) {
+    int i = (int)(intptr_t)first;
+    wefti_inject_spill(&inject, (struct wefti_chain){make(i), make(i), 1}, &items[i]);
+    struct wefti_chain two = {NULL, NULL, 0};
+    wefti_chain_append(&two, make(i + 1));
+    wefti_chain_append(&two, make(i + 2));
+    wefti_inject_spill(&inject, two, &items[i]);
+    got_chain(wefti_inject_take(&inject, 2, &items[i]));
+}
+
+MC_TEST(inject_spill_two, .proves = "B9 B24", .bound = 2) {
+    int a = mc_spawn(spill_and_take, (void *)0), b = mc_spawn(spill_and_take, (void *)3);
+    wefti_inject_push_one(&inject, make(6));
+    mc_join(a), mc_join(b);
+    got_chain(wefti_inject_take(&inject, 7, NULL));
+    all_came_out(0, 7);
+    mc_assert(wefti_inject_length(&inject) == 0 && wefti_inject_outside(&inject) == 0 && inject.pieces == 0);
 }
 
 static _Atomic int admitted;

@@ -1,8 +1,7 @@
 /* reactor.c - the reactor's hand-over: seats, news, driven workers that ask, what goes back; and the whole of it with real loops. */
-#include <weft/weft.h>
-
-#include "model.h"
 #include "sched/reactor.h"
+#include "model.h"
+#include "model_rt.h"
 
 /* -- One seat --------------------------------------------------------------------------------------------------- */
 
@@ -344,15 +343,9 @@ static weft_runtime *rt;
 static int ran; /* plain */
 
 static void start(unsigned count, bool driven) {
-    weft_config config = WEFT_CONFIG_INIT;
-    config.sched = WEFT_SCHED_REACTOR;
-    config.workers = count;
-    config.seed = 1;
-    config.park_timeout_ns = -1;
+    weft_config config = model_config(WEFT_SCHED_REACTOR, count);
     config.driven = driven;
-    mc_atomic_begin();
-    mc_assert(weft_runtime_create(&config, &rt) == 0);
-    mc_atomic_end();
+    rt = model_create(&config);
 }
 
 static weft_poll once(weft_task *self, void *state) {

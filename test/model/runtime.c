@@ -1,25 +1,15 @@
 /* runtime.c - the whole runtime: workers, idle protocol, queues, tasks and stop together, with sleeps that never time out.
  *
  * Everything here is the shipped code with real worker loops; only the queues are small.  A lost wake shows as a deadlock. */
-#include <weft/weft.h>
-
 #include "model.h"
+#include "model_rt.h"
 #include "sched/sched.h"
 
 static weft_runtime *rt;
 static int ran; /* plain: one task at a time, ordered by the join */
 static _Atomic int runs;
 
-static void start(weft_sched sched, unsigned workers) {
-    weft_config config = WEFT_CONFIG_INIT;
-    config.sched = sched;
-    config.workers = workers;
-    config.seed = 1;
-    config.park_timeout_ns = -1;
-    mc_atomic_begin();
-    mc_assert(weft_runtime_create(&config, &rt) == 0);
-    mc_atomic_end();
-}
+static void start(weft_sched sched, unsigned workers) { rt = model_open(sched, workers); }
 
 static void stop(void) {
     mc_assert(weft_runtime_stop(rt, WEFT_NEVER) == 0);

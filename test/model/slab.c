@@ -10,14 +10,14 @@ static struct weft_task *spawn(struct wefti_slab_cache *from) {
     struct weft_task *task = wefti_slab_take(&slab, from, 8);
     mc_assert(task != NULL);
     task->name = "task";
-    task->status = 42;
+    task->pointer = &slab; /* a plain field: two that have it at once are found */
     wefti_word_spawn(&task->word, false);
     return task;
 }
 
 static void end(struct weft_task *task, struct wefti_slab_cache *to) {
     mc_assert(wefti_word_to_running(&task->word));
-    task->status = 43;
+    task->pointer = NULL;
     if (wefti_word_refs(wefti_word_to_complete(&task->word)) == 0)
         wefti_slab_give(&slab, to, task);
 }

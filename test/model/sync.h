@@ -2,10 +2,9 @@
 #ifndef WEFT_TEST_MODEL_SYNC_H
 #define WEFT_TEST_MODEL_SYNC_H
 
-#include <weft/weft.h>
-
 #include "mc/mc.h"
-#include "sync/sync.h"
+#include "model_rt.h"
+#include "sync/barge.h"
 
 static weft_runtime *rt;
 static int data;         /* plain: ordered by the object, or the race is reported */
@@ -15,16 +14,7 @@ static _Atomic int count;
 /* A time that may come at any moment, as often as the test says. */
 #define SOON (wefti_clock() + 1000000)
 
-static inline void rt_start(unsigned workers) {
-    weft_config config = WEFT_CONFIG_INIT;
-    config.sched = WEFT_SCHED_RING;
-    config.workers = workers;
-    config.seed = 1;
-    config.park_timeout_ns = -1;
-    mc_atomic_begin();
-    mc_assert(weft_runtime_create(&config, &rt) == 0);
-    mc_atomic_end();
-}
+static inline void rt_start(unsigned workers) { rt = model_open(WEFT_SCHED_RING, workers); }
 
 static inline void rt_stop(void) {
     mc_atomic_begin();
@@ -79,6 +69,31 @@ static inline bool somebody_waits(weft_sync_room *room) {
 
 static inline void until_waits(weft_sync_room *room) {
     while (!somebody_waits(room))
+        wefti_relax();
+}
+
+/* The same; and whoever was in the list by then has waited for longer than a waiter has to. */
+static inline void until_waits_long(weft_sync_room *room) {
+    until_waits(room);
+    mc_atomic_begin();
+    for (int64_t from = wefti_clock(); wefti_clock() - from <= WEFTI_BARGE_PATIENCE;)
+        ;
+    mc_atomic_end();
+}
+
+/* How many are in the list. */
+static inline int waiting(weft_sync_room *room) {
+    struct wefti_sync *sync = wefti_sync_of(room);
+    int count_of = 0;
+    wefti_lock_take(&sync->lock);
+    for (struct wefti_waiter *waiter = sync->waiters.first; waiter; waiter = waiter->next)
+        count_of++;
+    wefti_lock_give(&sync->lock);
+    return count_of;
+}
+
+static inline void until_waiting(weft_sync_room *room, int many) {
+    while (waiting(room) < many)
         wefti_relax();
 }
 

@@ -150,6 +150,25 @@ static void no_barging(void) {
 }
 MC_CASE(sync_mutex_fifo_no_barging, no_barging, .arg = WEFT_MUTEX_FIFO, .proves = "R31", .bound = 3, .seconds = 6);
 
+/* -- Hand-off by age: who has waited long gets it from the next unlock, whoever else asks. */
+
+static void patience(void) {
+    begin();
+    mc_atomic_begin();
+    mc_assert(weft_mutex_lock(mutex, WEFT_NEVER) == 0);
+    mc_atomic_end();
+    int a = mc_spawn(locker, (void *)1);
+    until_waits_long(&mutex->room);
+    section();
+    int error = weft_mutex_lock(mutex, WEFT_NOW);
+    mc_assert(error == -ETIMEDOUT || load_relaxed(&count) == 2);
+    if (!error)
+        section();
+    mc_join(a);
+    end();
+}
+MC_CASE(sync_mutex_patience, patience, .arg = 0, .proves = "R31", .bound = 3, .seconds = 6);
+
 /* -- The last user frees it, while the other is still on his way out of unlock. */
 
 static void freer(void *unused) {

@@ -1,12 +1,15 @@
 /* sync_rwlock.c - readers and writers. */
 #include "sync.h"
 
+#define POLL 0x100 /* beside the flags in mc_arg() */
+#define READ 0x200
+
 static weft_rwlock *lock;
 static int copy; /* plain, as data */
 
 static void begin(void) {
     lock = wefti_alloc(sizeof *lock);
-    weft_rwlock_init(lock);
+    mc_assert(weft_rwlock_init_with(lock, (unsigned)mc_arg() & WEFT_RWLOCK_FIFO) == 0);
 }
 
 static void end(void) {
@@ -36,7 +39,7 @@ static void writer(void *unused) {
     write_it();
 }
 
-MC_TEST(sync_rwlock_reader_writer, .proves = "B52", .bound = 3, .seconds = 4) {
+static void reader_writer(void) {
     begin();
     int a = mc_spawn(reader, NULL);
     writer(NULL);
@@ -44,16 +47,23 @@ MC_TEST(sync_rwlock_reader_writer, .proves = "B52", .bound = 3, .seconds = 4) {
     mc_join(a);
     end();
 }
+MC_CASE(sync_rwlock_reader_writer, reader_writer, .arg = 0, .proves = "B52", .bound = 3, .seconds = 4);
+MC_CASE(sync_rwlock_reader_writer_fifo, reader_writer, .arg = WEFT_RWLOCK_FIFO, .proves = "B52", .bound = 3,
+        .seconds = 4);
 
-MC_TEST(sync_rwlock_two_readers, .proves = "B52", .bound = 2, .stale_counts = true, .seconds = 4) {
+static void two_readers(void) {
     begin();
     int a = mc_spawn(reader, NULL), b = mc_spawn(reader, NULL);
     writer(NULL);
     mc_join(a), mc_join(b);
     end();
 }
+MC_CASE(sync_rwlock_two_readers, two_readers, .arg = 0, .proves = "B52", .bound = 2, .stale_counts = true,
+        .seconds = 4);
+MC_CASE(sync_rwlock_two_readers_fifo, two_readers, .arg = WEFT_RWLOCK_FIFO, .proves = "B52", .bound = 2,
+        .stale_counts = true, .seconds = 4);
 
-MC_TEST(sync_rwlock_two_writers, .proves = "B52", .bound = 2, .stale_counts = true, .seconds = 4) {
+static void two_writers(void) {
     begin();
     int a = mc_spawn(reader, NULL), b = mc_spawn(writer, NULL);
     writer(NULL);
@@ -61,6 +71,10 @@ MC_TEST(sync_rwlock_two_writers, .proves = "B52", .bound = 2, .stale_counts = tr
     mc_assert(data == 2);
     end();
 }
+MC_CASE(sync_rwlock_two_writers, two_writers, .arg = 0, .proves = "B52", .bound = 2, .stale_counts = true,
+        .seconds = 4);
+MC_CASE(sync_rwlock_two_writers_fifo, two_writers, .arg = WEFT_RWLOCK_FIFO, .proves = "B52", .bound = 2,
+        .stale_counts = true, .seconds = 4);
 
 MC_TEST(sync_rwlock_four, .proves = "B52", .mode = MC_PCT, .depth = 4, .max_exec = 20000) {
     begin();
@@ -81,8 +95,7 @@ static void late_writer(void *unused) {
         write_it();
 }
 
-MC_TEST(sync_rwlock_writer_leaves, .proves = "B52", .bound = 2, .timeouts = 1, .idle_timeouts = 1, .stale_counts = true,
-        .seconds = 4) {
+static void writer_leaves(void) {
     begin();
     mc_assert(weft_rwlock_read(lock, WEFT_NEVER) == 0);
     int a = mc_spawn(late_writer, NULL);
@@ -92,14 +105,21 @@ MC_TEST(sync_rwlock_writer_leaves, .proves = "B52", .bound = 2, .timeouts = 1, .
     mc_join(a);
     end();
 }
+MC_CASE(sync_rwlock_writer_leaves, writer_leaves, .arg = 0, .proves = "B52", .bound = 2, .timeouts = 1,
+        .idle_timeouts = 1, .stale_counts = true, .seconds = 4);
+MC_CASE(sync_rwlock_writer_leaves_fifo, writer_leaves, .arg = WEFT_RWLOCK_FIFO, .proves = "B52", .bound = 2,
+        .timeouts = 1, .idle_timeouts = 1, .stale_counts = true, .seconds = 4);
 
-MC_TEST(sync_rwlock_timeout, .proves = "B52", .bound = 3, .timeouts = 1, .seconds = 4) {
+static void timeout(void) {
     begin();
     int a = mc_spawn(late_writer, NULL);
     reader(NULL);
     mc_join(a);
     end();
 }
+MC_CASE(sync_rwlock_timeout, timeout, .arg = 0, .proves = "B52", .bound = 3, .timeouts = 1, .seconds = 4);
+MC_CASE(sync_rwlock_timeout_fifo, timeout, .arg = WEFT_RWLOCK_FIFO, .proves = "B52", .bound = 3, .timeouts = 1,
+        .seconds = 4);
 
 static void late_reader(void *unused) {
     (void)unused;
@@ -108,13 +128,16 @@ static void late_reader(void *unused) {
         read_it();
 }
 
-MC_TEST(sync_rwlock_reader_late, .proves = "B52", .bound = 3, .timeouts = 1, .seconds = 4) {
+static void reader_is_late(void) {
     begin();
     int a = mc_spawn(late_reader, NULL);
     writer(NULL);
     mc_join(a);
     end();
 }
+MC_CASE(sync_rwlock_reader_late, reader_is_late, .arg = 0, .proves = "B52", .bound = 3, .timeouts = 1, .seconds = 4);
+MC_CASE(sync_rwlock_reader_late_fifo, reader_is_late, .arg = WEFT_RWLOCK_FIFO, .proves = "B52", .bound = 3,
+        .timeouts = 1, .seconds = 4);
 
 /* The bit goes away between a look at it and the lock: then others change the word without the lock. */
 static void reader_twice(void *unused) {
@@ -139,13 +162,15 @@ static void writer_frees(void *unused) {
     end();
 }
 
-MC_TEST(sync_rwlock_freed, .proves = "B52", .bound = 3, .seconds = 4) {
+static void freed(void) {
     begin();
     mc_assert(weft_rwlock_read(lock, WEFT_NEVER) == 0);
     int a = mc_spawn(writer_frees, NULL);
     read_it();
     mc_join(a);
 }
+MC_CASE(sync_rwlock_freed, freed, .arg = 0, .proves = "B52", .bound = 3, .seconds = 4);
+MC_CASE(sync_rwlock_freed_fifo, freed, .arg = WEFT_RWLOCK_FIFO, .proves = "B52", .bound = 3, .seconds = 4);
 
 /* Three readers behind a writer: more than are served at once. */
 static void reader_frees(void *unused) {
@@ -156,13 +181,16 @@ static void reader_frees(void *unused) {
         end();
 }
 
-MC_TEST(sync_rwlock_freed_many, .proves = "B52", .mode = MC_PCT, .depth = 4, .max_exec = 20000) {
+static void freed_many(void) {
     begin();
     mc_assert(weft_rwlock_write(lock, WEFT_NEVER) == 0);
     int a = mc_spawn(reader_frees, NULL), b = mc_spawn(reader_frees, NULL), c = mc_spawn(reader_frees, NULL);
     write_it();
     mc_join(a), mc_join(b), mc_join(c);
 }
+MC_CASE(sync_rwlock_freed_many, freed_many, .arg = 0, .proves = "B52", .mode = MC_PCT, .depth = 4, .max_exec = 20000);
+MC_CASE(sync_rwlock_freed_many_fifo, freed_many, .arg = WEFT_RWLOCK_FIFO, .proves = "B52", .mode = MC_PCT, .depth = 4,
+        .max_exec = 20000);
 
 /* -- Cancelled against the unlock that lets it in. */
 
@@ -194,9 +222,9 @@ static void against_cancel(void) {
     begin();
     rt_start(1);
     mc_assert(weft_rwlock_write(lock, WEFT_NEVER) == 0);
-    weft_task *task = mc_arg() == 0   ? rt_fiber(fiber_writes, NULL)
-                      : mc_arg() == 1 ? rt_poller(poll_writes)
-                                      : rt_poller(poll_reads);
+    weft_task *task = mc_arg() & READ   ? rt_poller(poll_reads)
+                      : mc_arg() & POLL ? rt_poller(poll_writes)
+                                        : rt_fiber(fiber_writes, NULL);
     until_waits(&lock->room);
     int a = mc_spawn(canceller, task), b = mc_spawn(writer, NULL);
     write_it();
@@ -207,5 +235,109 @@ static void against_cancel(void) {
     end();
 }
 MC_CASE(sync_rwlock_cancel_fiber, against_cancel, .arg = 0, .proves = "B52", .mode = MC_PCT, .max_exec = 4000);
-MC_CASE(sync_rwlock_cancel_write, against_cancel, .arg = 1, .proves = "B52", .mode = MC_PCT, .max_exec = 4000);
-MC_CASE(sync_rwlock_cancel_read, against_cancel, .arg = 2, .proves = "B52", .mode = MC_PCT, .max_exec = 4000);
+MC_CASE(sync_rwlock_cancel_write, against_cancel, .arg = POLL, .proves = "B52", .mode = MC_PCT, .max_exec = 4000);
+MC_CASE(sync_rwlock_cancel_read, against_cancel, .arg = READ, .proves = "B52", .mode = MC_PCT, .max_exec = 4000);
+MC_CASE(sync_rwlock_cancel_write_fifo, against_cancel, .arg = POLL | WEFT_RWLOCK_FIFO, .proves = "B52", .mode = MC_PCT,
+        .max_exec = 4000);
+MC_CASE(sync_rwlock_cancel_read_fifo, against_cancel, .arg = READ | WEFT_RWLOCK_FIFO, .proves = "B52", .mode = MC_PCT,
+        .max_exec = 4000);
+
+/* -- The last reader lets the writer in, whoever that is. */
+
+static void in_as_reader(void *unused) {
+    (void)unused;
+    read_it();
+}
+
+static void last_reader(void) {
+    begin();
+    mc_atomic_begin();
+    mc_assert(weft_rwlock_read(lock, WEFT_NEVER) == 0 && weft_rwlock_read(lock, WEFT_NEVER) == 0);
+    mc_atomic_end();
+    int a = mc_spawn(writer, NULL), b = mc_spawn(in_as_reader, NULL);
+    read_it();
+    mc_join(a), mc_join(b);
+    mc_assert(data == 1);
+    end();
+}
+MC_CASE(sync_rwlock_last_reader, last_reader, .arg = 0, .proves = "B52", .bound = 2, .stale_counts = true,
+        .seconds = 4);
+MC_CASE(sync_rwlock_last_reader_fifo, last_reader, .arg = WEFT_RWLOCK_FIFO, .proves = "B52", .bound = 2,
+        .stale_counts = true, .seconds = 4);
+
+/* -- Barging against those who have been woken: a reader or a writer comes before them, and they still get in. */
+
+static void try_read(void) {
+    if (weft_rwlock_read(lock, WEFT_NOW) == 0)
+        read_it();
+}
+
+static void try_write(void) {
+    if (weft_rwlock_write(lock, WEFT_NOW) == 0)
+        write_it();
+}
+
+MC_TEST(sync_rwlock_barging, .proves = "B52", .bound = 3, .seconds = 6) {
+    begin();
+    mc_atomic_begin();
+    mc_assert(weft_rwlock_read(lock, WEFT_NEVER) == 0);
+    mc_atomic_end();
+    int a = mc_spawn(writer, NULL);
+    read_it();
+    try_read();
+    try_write();
+    mc_join(a);
+    end();
+}
+
+static void barging_many(void) {
+    begin();
+    mc_atomic_begin();
+    mc_assert(weft_rwlock_write(lock, WEFT_NEVER) == 0);
+    mc_atomic_end();
+    int a = mc_spawn(reader, NULL), b = mc_spawn(reader, NULL), c = mc_spawn(writer, NULL);
+    write_it();
+    try_write();
+    mc_join(a), mc_join(b), mc_join(c);
+    end();
+}
+MC_CASE(sync_rwlock_barging_many, barging_many, .arg = 0, .proves = "B52", .mode = MC_PCT, .depth = 5,
+        .max_exec = 20000);
+
+/* -- Handed over, by order or by age: neither readers starve a writer nor the other way round. */
+
+static void until_told(void) {
+    while (!load_acquire(&count))
+        wefti_relax();
+}
+
+static void reader_stays(void *unused) {
+    (void)unused;
+    mc_assert(weft_rwlock_read(lock, WEFT_NEVER) == 0);
+    until_told();
+    read_it();
+}
+
+static void writer_stays(void *unused) {
+    (void)unused;
+    mc_assert(weft_rwlock_write(lock, WEFT_NEVER) == 0);
+    until_told();
+    write_it();
+}
+
+static void no_barging(void) {
+    begin();
+    mc_atomic_begin();
+    mc_assert((mc_arg() & READ ? weft_rwlock_write : weft_rwlock_read)(lock, WEFT_NEVER) == 0);
+    mc_atomic_end();
+    int a = mc_spawn(mc_arg() & READ ? reader_stays : writer_stays, NULL);
+    (mc_arg() & WEFT_RWLOCK_FIFO ? until_waits : until_waits_long)(&lock->room);
+    (mc_arg() & READ ? write_it : read_it)();
+    mc_assert((mc_arg() & READ ? weft_rwlock_write : weft_rwlock_read)(lock, WEFT_NOW) == -ETIMEDOUT);
+    store_release(&count, 1);
+    mc_join(a);
+    end();
+}
+MC_CASE(sync_rwlock_fifo_no_barging, no_barging, .arg = WEFT_RWLOCK_FIFO, .proves = "B52", .bound = 3, .seconds = 6);
+MC_CASE(sync_rwlock_patience, no_barging, .arg = 0, .proves = "B52", .bound = 3, .seconds = 6);
+MC_CASE(sync_rwlock_patience_reader, no_barging, .arg = READ, .proves = "B52", .bound = 3, .seconds = 6);

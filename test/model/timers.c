@@ -1,7 +1,6 @@
 /* timers.c - alarms set, cleared and rung at the same time; and the whole runtime with tasks that sleep. */
-#include <weft/weft.h>
-
 #include "model.h"
+#include "model_rt.h"
 #include "sched/sched.h"
 
 #define MS INT64_C(1000000)
@@ -147,9 +146,7 @@ static void start(weft_sched sched, unsigned workers, int64_t park_timeout) {
     config.workers = workers;
     config.seed = 1;
     config.park_timeout_ns = park_timeout;
-    mc_atomic_begin();
-    mc_assert(weft_runtime_create(&config, &rt) == 0);
-    mc_atomic_end();
+    rt = model_create(&config);
 }
 
 static void stop(int expect) {

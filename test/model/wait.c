@@ -1,9 +1,8 @@
 /* wait.c - the one waiter record: served, late, cancelled, chosen; by threads, fibers and poll tasks. */
 #include "fiber/wait.h"
 
-#include <weft/weft.h>
-
 #include "model.h"
+#include "model_rt.h"
 
 /* The smallest thing to wait for: a number of items, as in the comment of wait.h. */
 struct thing {
@@ -173,16 +172,7 @@ MC_TEST(wait_select_late, .proves = "B52", .bound = 2, .timeouts = 1) {
 
 static weft_runtime *rt;
 
-static void start(unsigned workers) {
-    weft_config config = WEFT_CONFIG_INIT;
-    config.sched = WEFT_SCHED_RING;
-    config.workers = workers;
-    config.seed = 1;
-    config.park_timeout_ns = -1;
-    mc_atomic_begin();
-    mc_assert(weft_runtime_create(&config, &rt) == 0);
-    mc_atomic_end();
-}
+static void start(unsigned workers) { rt = model_open(WEFT_SCHED_RING, workers); }
 
 static void stop(void) {
     mc_atomic_begin();

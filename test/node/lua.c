@@ -106,8 +106,62 @@ TEST(lua_sandboxed, "") {
            "\"stable\"");
     expect(book, "return {('abc'):find('c'), ('abc'):find('.') or false, ('x'):rep(3), #table.concat({1,2},'-')}",
            "[3,false,\"xxx\",3]");
+    expect(book, "return {1, 2, 3}", "[1,2,3]");
+    expect_failure(book, "local t = {1, 2, nil, 4, a = 1} return t",
+                   "keys must be strings"); /* as many as its length */
     expect_failure(book, "return f", "must not hold a function");
     expect_failure(book, "local t = {} t.t = t return t", "nested too deep");
+    ledger_close(book);
+}
+
+/* What garbage was collected, and when, must not be seen: the tables stay whole, though __mode comes later and memory is short. */
+TEST(lua_not_weak, "") {
+    struct ledger *book = node_open_with((struct ledger_config){.workers = 1, .lua_memory = 1 << 20});
+    static const char *const modes[] = {"k", "v", "kv"};
+    for (int i = 0; i < 3; i++) {
+        char body[512];
+        snprintf(body, sizeof body,
+                 "local mt = {} local t = setmetatable({}, mt) mt['__' .. 'mode'] = '%s' local n = 0\n"
+                 "for i = 1, 20 do t[{}] = {} t[i] = {} end\n"
+                 "for i = 1, 20000 do local s = 'x' .. i local u = {s, {}} end\n" /* some MiB of garbage */
+                 "for i = 1, 20 do if t[i] then n = n + 1 end end return {n, mt.__mode}",
+                 modes[i]);
+        char expected[32];
+        snprintf(expected, sizeof expected, "[20,\"%s\"]", modes[i]);
+        expect(book, body, expected);
+    }
+    expect_failure(book,
+                   "return setmetatable({}, setmetatable({}, {__index = {}})) and setmetatable({}, {__mode = false})",
+                   "not allowed");
+    /* After memory was refused nothing goes on, also if there is some again. */
+    expect_failure(book,
+                   "local n = 0 while true do n = n + 1 pcall(function() local t = {} for i = 1, 1e6 do t[i] = i end "
+                   "end) put('n', n) end",
+                   "out of memory");
+    expect_failure(book, "return pcall(table.unpack, {}, 1, 900000)", "out of memory");
+    expect_failure(book, "local s = ('x'):rep(8000) return pcall(function() return s .. s end)", "out of memory");
+    CHECK_EQ(node_gas, 10000000); /* all of it, whatever was used */
+    ledger_close(book);
+}
+
+/* Nothing tells two tables, two calls or two moments apart. */
+TEST(lua_no_addresses, "") {
+    struct ledger *book = node_open(NULL);
+    expect(book, "return tostring(setmetatable({}, {__name = 'x'})) .. tostring(print) .. tostring(string.rep)",
+           "\"tablenilfunction\"");
+    expect(book, "return string.format('%s %s', setmetatable({}, {__name = 'x'}), f)", "\"table function\"");
+    expect(book, "return select(2, pcall(error, setmetatable({}, {__name = 'x'}))) ~= nil", "true");
+    expect_failure(book, "local x = {} .. ''", "attempt to concatenate a table value");
+    expect_failure(book, "return ({}) < ({})", "attempt to compare two table values");
+    expect_failure(book, "return string.rep({}, 1)", "string expected, got table");
+    expect_failure(book, "return string.format('%d', 'x')", "number expected, got string");
+    expect_failure(book, "string.format('%5p', f)", "invalid format");
+    expect(book, "return {pcall(string.format, '%a', 1.5)}", "[true,\"0x1.8p+0\"]");
+    expect(book, "local s = 0 for k, v in pairs(_G) do if type(v) == 'function' then s = s + 1 end end return s > 10",
+           "true");
+    expect(book, "return {pcall(setmetatable, '', {})}",
+           "[false,\"bad argument #1 to '?' (table expected, got string)\"]");
+    expect(book, "return rawequal(getmetatable(''), false)", "true");
     ledger_close(book);
 }
 
@@ -206,6 +260,13 @@ TEST(lua_given_up, "") {
     hash32 id;
     REQUIRE_EQ(deploy(book, "ann", "c", loop, sizeof loop - 1), TX_OK);
     REQUIRE_EQ(node_try(book, "s", "ann", 2, "lua invoke c f", &id), 0);
+    uint64_t used, next;
+    CHECK_EQ(ledger_nonces(book, "s", "ann", &used, &next), 0); /* it waits, or runs */
+    CHECK_EQ(used, 1);
+    CHECK_EQ(next, 3);
+    CHECK_EQ(ledger_nonces(book, "s", "bob", &used, &next), 0);
+    CHECK_EQ(next, 1);
+    CHECK_EQ(ledger_nonces(book, "none", "bob", &used, &next), -ENOENT);
     CHECK(!ledger_drain(book, 1));
     CHECK_EQ(node_wait(book, "s", &id), TX_REFUSED);
     CHECK_EQ(node_height(book, "s"), 1);

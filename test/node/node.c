@@ -8,20 +8,26 @@ char node_reason[256], node_output[4096];
 hash32 node_id;
 uint64_t node_gas;
 
-static char made[64];
+static char made[128][32];
+static unsigned made_count;
 
 static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *where) {
     (void)info, (void)kind, (void)where;
     return remove(path);
 }
 
-static void remove_made(void) { nftw(made, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
+static void remove_made(void) {
+    while (made_count)
+        nftw(made[--made_count], remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
 
 const char *node_dir(void) {
-    strcpy(made, "/tmp/weft-node-XXXXXX");
-    REQUIRE(mkdtemp(made) != NULL);
-    atexit(remove_made);
-    return made;
+    REQUIRE_LT(made_count, 128);
+    strcpy(made[made_count], "/tmp/weft-node-XXXXXX");
+    REQUIRE(mkdtemp(made[made_count]) != NULL);
+    if (made_count == 0)
+        atexit(remove_made);
+    return made[made_count++];
 }
 
 struct ledger *node_open_with(struct ledger_config config) {

@@ -116,8 +116,14 @@ def methods():
         equal("no block is 0", n.result("block_get", shard="a", number=0), None)
         block = n.result("block_get", shard="a", number=1)
         claim("block_get", block["number"] == 1 and block["txs"] == [receipt["tx"]] and len(block["hash"]) == 64, block)
-        equal("nonce", n.result("nonce_get", shard="a", sender="me"), {"nonce": 1})
-        equal("nonce of nobody", n.result("nonce_get", shard="a", sender="nobody"), {"nonce": 0})
+        equal("nonce", n.result("nonce_get", shard="a", sender="me"), {"nonce": 1, "next": 2})
+        equal("nonce of nobody", n.result("nonce_get", shard="a", sender="nobody"), {"nonce": 0, "next": 1})
+        for bad in (0, 2, 7):
+            answer = n.call("tx_submit", shard="new", tx={"method": "noop", "sender": "me", "nonce": bad})
+            claim(f"a shard's first nonce {bad}", code(answer) in (-32602, -32002), answer)
+        two = [{"method": "noop", "sender": "me", "nonce": i} for i in (1, 1)]
+        claim("a nonce twice", code(n.call("tx_submit", shard="new", txs=two)) == -32002, two)
+        equal("what was refused made no shard", code(n.call("shard_status", shard="new")), -32602)
         second = n.submit("a", "add", "n", 5, nonce=2)
         equal("add", (second["status"], n.result("state_get", shard="a", key="n")), ("ok", "5"))
         equal("parent", n.result("block_get", shard="a")["parent"], block["hash"])

@@ -157,6 +157,7 @@ TEST(store_nonces, "") {
     hash32 id, again;
     CHECK_EQ(node_try(book, "s", "ann", 2, "kv noop", &id), -EINVAL);
     CHECK_CONTAINS(node_reason, "nonce 2: ann's next is 1");
+    CHECK(weft_shard_find(ledger_lane(book), "s") == NULL); /* what is refused makes no shard */
     CHECK_EQ(node_try(book, "s", "ann", 1, "kv noop", &id), 0);
     CHECK_EQ(node_wait(book, "s", &id), TX_OK);
     CHECK_EQ(node_try(book, "s", "ann", 1, "kv noop", &again), -EALREADY);

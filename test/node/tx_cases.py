@@ -20,7 +20,7 @@ def commands():
         claim("trace", json.loads(tx("trace", "demo", receipt["tx"])[1]), "")
         equal("block", json.loads(tx("block", "demo", 1)[1])["number"], 1)
         equal("the last block", json.loads(tx("block", "demo")[1])["number"], 1)
-        equal("nonce", json.loads(tx("nonce", "demo", "cli")[1]), {"nonce": 1})
+        equal("nonce", json.loads(tx("nonce", "demo", "cli")[1]), {"nonce": 1, "next": 2})
         equal("the next nonce is found", json.loads(tx("submit", "demo", "add", "n", "2")[1])["status"], "ok")
         status, _, errors = tx("submit", "demo", "transfer", "bob", "5")
         claim("a failed one", status == 1 and "failed" in errors, (status, errors))

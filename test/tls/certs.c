@@ -22,6 +22,8 @@ static const char script[] =
     "}\n"
     "make good localhost DNS:localhost,IP:127.0.0.1 3\n"
     "make other elsewhere.example DNS:elsewhere.example 3\n"
+    "make wild wild.example 'DNS:*.wild.example,DNS:wild.example' 3\n"
+    "make renewed renewed.example DNS:localhost 3\n"
     "make expired localhost DNS:localhost -1\n"
     "make user someone DNS:someone.example 3\n"
     "openssl req -x509 $new -keyout alone.key -out alone.pem -subj /CN=localhost -addext subjectAltName=DNS:localhost\n"

@@ -100,6 +100,31 @@ API_TEST(tls_s_client, "", .workers = {2}) {
     secure_close(&s);
 }
 
+/* s_client asks for a name, and gets the certificate of that name. */
+API_TEST(tls_s_client_names, "", .workers = {2}) {
+    static char out[65536];
+    static const char *const names[][2] = {{"-servername localhost", "subject=CN = localhost"},
+                                           {"-servername elsewhere.example", "subject=CN = elsewhere.example"},
+                                           {"-servername www.wild.example", "subject=CN = wild.example"},
+                                           {"-servername nobody.example", "subject=CN = localhost"},
+                                           {"-noservername", "subject=CN = localhost"}};
+    struct secure_site s = {.site = SITE(serve_site)};
+    secure_open(&s, TLS_SERVER());
+    CHECK_EQ(weft_tls_add(s.tls, tls_file("other.pem"), NULL), 0);
+    CHECK_EQ(weft_tls_add(s.tls, tls_file("wild.pem"), NULL), 0);
+    for (int i = 0; i < 5; i++) {
+        CHECK_EQ(
+            command(out, sizeof out,
+                    ASK
+                    "timeout 20 openssl s_client -connect 127.0.0.1:%d -CAfile ca.pem -verify_return_error -ign_eof %s",
+                    s.port, names[i][0]),
+            0);
+        CHECK_CONTAINS(out, names[i][1]);
+        CHECK_CONTAINS(out, "\r\n\r\nhello\n");
+    }
+    secure_close(&s);
+}
+
 /* -- Our client ------------------------------------------------------------------------------------------------------ */
 
 /* s_server with these options, on a free port. */

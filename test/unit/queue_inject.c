@@ -1,4 +1,4 @@
-/* queue_inject.c - the global queue: strict order, batches, fair shares, admission. */
+/* queue_inject.c - the global queue: strict order, spill, batches, fair shares, admission. */
 #include "harness.h"
 #include "queue/inject.h"
 
@@ -17,7 +17,7 @@ static struct wefti_chain chain_of(uint32_t from, uint32_t to) {
 }
 
 static void expect_take(uint32_t count, uint32_t from, uint32_t to) {
-    struct wefti_chain chain = wefti_inject_take(&queue, count);
+    struct wefti_chain chain = wefti_inject_take(&queue, count, NULL);
     REQUIRE_EQ(chain.count, to - from);
     if (chain.count)
         REQUIRE_EQ(chain.last->next, NULL);
@@ -48,6 +48,88 @@ TEST(inject_chains, "B9 B24 W13") {
     expect_take(64, 64, 128);
     expect_take(64, 128, 130);
     expect_take(64, 0, 0);
+}
+
+static void expect_own(uint32_t count, const void *by, uint32_t from, uint32_t to) {
+    struct wefti_chain chain = wefti_inject_take(&queue, count, by);
+    REQUIRE_EQ(chain.count, to - from);
+    for (uint32_t i = from; i < to; i++)
+        REQUIRE_EQ(index_of(wefti_chain_take(&chain)), i);
+}
+
+/* What workers spill: each gets its own newest piece back, in order; who has none, or asks for nobody's, the oldest. */
+TEST(inject_spill, "B9 B24") {
+    static int one, two, three, nobody;
+    wefti_inject_spill(&queue, chain_of(0, 128), &one);
+    wefti_inject_spill(&queue, chain_of(128, 256), &two);
+    wefti_inject_spill(&queue, chain_of(256, 384), &one);
+    wefti_inject_spill(&queue, chain_of(384, 385), &three);
+    wefti_inject_spill(&queue, chain_of(385, 387), &three); /* fills the piece up */
+    CHECK_EQ(wefti_inject_length(&queue), 387);
+    CHECK_EQ(wefti_inject_outside(&queue), 0);
+    expect_own(64, &one, 256, 320);
+    expect_own(64, &two, 128, 192);
+    expect_own(2, &three, 384, 386);
+    expect_own(10, NULL, 0, 10);
+    expect_own(10, &nobody, 10, 20);
+    expect_own(64, &one, 320, 384);
+    expect_own(64, &one, 20, 84);
+    expect_own(1, &three, 386, 387);
+    expect_own(64, &two, 192, 256);
+    expect_own(64, &two, 84, 128); /* its own are used up */
+    CHECK_EQ(wefti_inject_length(&queue), 0);
+    expect_own(1, &two, 0, 0);
+}
+
+/* Half from the line and half from the spill, as far as there are as many. */
+TEST(inject_halves, "B26 B30") {
+    static const struct {
+        uint32_t line, spill, count, from_line, from_spill;
+    } row[] = {{10, 10, 4, 2, 2}, {10, 10, 5, 3, 2}, {1, 10, 8, 1, 7},  {10, 1, 8, 7, 1}, {10, 0, 8, 8, 0},
+               {0, 10, 8, 0, 8},  {3, 3, 9, 3, 3},   {10, 10, 1, 1, 0}, {5, 5, 10, 5, 5}, {0, 0, 3, 0, 0}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        if (row[i].line)
+            wefti_inject_push(&queue, chain_of(0, row[i].line));
+        if (row[i].spill)
+            wefti_inject_spill(&queue, chain_of(1000, 1000 + row[i].spill), &queue);
+        CHECK_EQ(wefti_inject_outside(&queue), row[i].line);
+        struct wefti_chain chain = wefti_inject_take(&queue, row[i].count, NULL);
+        REQUIRE_EQ(chain.count, row[i].from_line + row[i].from_spill);
+        for (uint32_t k = 0; k < row[i].from_line; k++)
+            CHECK_EQ(index_of(wefti_chain_take(&chain)), k);
+        for (uint32_t k = 0; k < row[i].from_spill; k++)
+            CHECK_EQ(index_of(wefti_chain_take(&chain)), 1000 + k);
+        chain = wefti_inject_take(&queue, UINT32_MAX, NULL);
+        CHECK_EQ(chain.count, row[i].line + row[i].spill - row[i].from_line - row[i].from_spill);
+        CHECK_EQ(wefti_inject_length(&queue), 0);
+        CHECK_EQ(queue.pieces, 0);
+    }
+}
+
+/* More pieces than are told apart: the oldest become one, and nothing is lost or out of order in it. */
+TEST(inject_spill_much, "B9 W18") {
+    enum { PIECE = WEFTI_SPILL_SIZE, PIECES = WEFTI_SPILLS + 9 };
+    struct wefti_link *all = calloc(PIECES * PIECE, sizeof *all);
+    REQUIRE(all);
+    static int mine;
+    for (uint32_t round = 0; round < 3; round++) { /* round and round */
+        for (uint32_t p = 0; p < PIECES; p++) {
+            struct wefti_chain chain = {NULL, NULL, 0};
+            for (uint32_t i = 0; i < PIECE; i++)
+                wefti_chain_append(&chain, &all[p * PIECE + i]);
+            wefti_inject_spill(&queue, chain, &mine);
+        }
+        CHECK_EQ(queue.pieces, WEFTI_SPILLS);
+        struct wefti_chain newest = wefti_inject_take(&queue, 5, &mine);
+        for (uint32_t i = 0; i < 5; i++)
+            CHECK_EQ(wefti_chain_take(&newest) - all, (PIECES - 1) * PIECE + i);
+        struct wefti_chain rest = wefti_inject_take(&queue, UINT32_MAX, NULL);
+        CHECK_EQ(rest.count, PIECES * PIECE - 5);
+        for (uint32_t at = 0; rest.count; at++)
+            if (at < (PIECES - 1) * PIECE || at >= (PIECES - 1) * PIECE + 5)
+                REQUIRE_EQ(wefti_chain_take(&rest) - all, at);
+    }
+    free(all);
 }
 
 /* batch = min(length / workers, 64), at least 4, never more than there are */
@@ -133,7 +215,7 @@ static void crowd_member(unsigned me, void *arg) {
     }
     unsigned *last = crowd->last[me - PRODUCERS];
     while (load_relaxed(&crowd->taken) < PRODUCERS * crowd->each) {
-        struct wefti_chain chain = wefti_inject_take(&crowd->queue, 1 + (uint32_t)(harness_random(&random) % 9));
+        struct wefti_chain chain = wefti_inject_take(&crowd->queue, 1 + (uint32_t)(harness_random(&random) % 9), NULL);
         add_relaxed(&crowd->taken, chain.count);
         for (struct wefti_link *link; (link = wefti_chain_take(&chain));) {
             struct numbered *found = (struct numbered *)(void *)link;

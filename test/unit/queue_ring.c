@@ -283,7 +283,7 @@ static struct wefti_link *crowd_find(struct crowd *crowd, unsigned me, uint64_t 
         link = wefti_ring_steal(&crowd->ring[victim], &crowd->ring[me], &taken);
     if (link)
         return link;
-    struct wefti_chain chain = wefti_inject_take(&crowd->overflow, 1);
+    struct wefti_chain chain = wefti_inject_take(&crowd->overflow, 1, NULL);
     return wefti_chain_take(&chain);
 }
 

@@ -21,7 +21,7 @@ TEST(deque_outside_is_global, "W9 W13") {
     rig_be(other, 0);
     rig_go_range(rt, 5, 10);
     CHECK_EQ(wefti_inject_length(&rt->inject), 10);
-    struct wefti_link *link = rt->inject.chain.first;
+    struct wefti_link *link = rt->inject.line.first;
     for (int i = 0; i < 10; i++, link = link->next)
         CHECK_EQ(rig_number(link), i);
     for (int i = 0; i < 2; i++)
@@ -129,7 +129,7 @@ TEST(deque_overflow, "W18") {
         CHECK_EQ(wefti_deque_length(&w->deque), 129);
         CHECK_EQ(wefti_inject_length(&rt->inject), 128);
         CHECK_EQ(load_own(&w->counters.overflows), 1);
-        struct wefti_link *link = rt->inject.chain.first;
+        struct wefti_link *link = rt->inject.spill[rt->inject.oldest].chain.first;
         for (int i = 0; i < 128; i++, link = link->next)
             REQUIRE_EQ(rig_number(link), i);
         rig_log.length = 0;

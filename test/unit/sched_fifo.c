@@ -15,7 +15,7 @@ TEST(fifo_one_queue, "K1 K2 K8") {
     for (int i = 0; i < 30; i++) {
         rig_be(rt, i % 3 - 1);
         rig_go(rt, rig_once, i);
-        CHECK_EQ(rig_number(rt->inject.chain.last), i);
+        CHECK_EQ(rig_number(rt->inject.line.last), i);
     }
     CHECK_EQ(wefti_inject_length(&rt->inject), 30);
     for (int i = 0; i < 30; i++)

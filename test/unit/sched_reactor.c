@@ -152,7 +152,7 @@ TEST(reactor_waits_briefly, "R12") {
     rig_go(rt, rig_once, 1);
     wefti_reactor_step(rt->reactor, 9);
     struct wefti_alarm alarm;
-    wefti_alarm_set(&rt->worker[0], &alarm, wefti_task_of(rt->inject.chain.first), wefti_clock() + MS);
+    wefti_alarm_set(&rt->worker[0], &alarm, wefti_task_of(rt->inject.line.first), wefti_clock() + MS);
     wefti_reactor_step(rt->reactor, 9); /* or a timer */
     wefti_alarm_clear(&alarm);
     run_all(rt);
@@ -234,7 +234,7 @@ TEST(reactor_yield_goes_behind, "R32") {
 TEST(reactor_pinned_to_its_worker, "R11 R33") {
     struct weft_runtime *rt = begin(2);
     rig_go_range(rt, 0, 7);
-    struct wefti_link *link = rt->inject.chain.first;
+    struct wefti_link *link = rt->inject.line.first;
     for (int i = 0; i < 7; i++, link = link->next)
         if (i == 0 || i == 2 || i == 3 || i == 5)
             wefti_task_of(link)->home = 2; /* worker 1's, as if it had begun there */
@@ -525,7 +525,7 @@ TEST(reactor_timers_earliest_first, "R7 R15") {
     rig_be(rt, -1);
     wefti_reactor_step(rt->reactor, 4);
     static const int expected[] = {1, 4, 2, 0, 5};
-    struct wefti_link *link = rt->inject.chain.first;
+    struct wefti_link *link = rt->inject.line.first;
     REQUIRE_EQ(wefti_inject_length(&rt->inject), 5);
     for (int i = 0; i < 5; i++, link = link->next)
         CHECK_EQ(link, &((struct weft_task *)waiting[expected[i]].waker.target)->link);

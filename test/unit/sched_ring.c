@@ -50,7 +50,7 @@ TEST(ring_overflow, "B9") {
     CHECK_EQ(wefti_ring_length(&w->ring), 129);
     CHECK_EQ(wefti_inject_length(&rt->inject), 128);
     CHECK_EQ(load_own(&w->counters.overflows), 1);
-    struct wefti_link *link = rt->inject.chain.first;
+    struct wefti_link *link = rt->inject.spill[rt->inject.oldest].chain.first;
     for (int i = 0; i < 128; i++, link = link->next)
         REQUIRE_EQ(rig_number(link), i);
     uint32_t real = wefti_ring_real_of(load_relaxed(&w->ring.head));
@@ -70,7 +70,7 @@ TEST(ring_overflow_beside_thief, "B16") {
     store_relaxed(&w->ring.head, wefti_ring_pack(real, real + 128)); /* a thief has claimed half */
     rig_go_range(rt, 257, 258);                                       /* evicts 256 */
     CHECK_EQ(wefti_inject_length(&rt->inject), 1);
-    CHECK_EQ(rig_number(rt->inject.chain.first), 256);
+    CHECK_EQ(rig_number(rt->inject.spill[rt->inject.oldest].chain.first), 256);
     CHECK_EQ(rig_number(load_own(&w->lifo.slot)), 257);
     store_relaxed(&w->ring.head, head); /* the thief gives up: nothing is lost */
     CHECK_EQ(rig_run(rt, 0), 258);
@@ -181,6 +181,71 @@ TEST(ring_fetch_batches, "B25 B26 B27") {
     for (int i = 0; i < 50; i++)
         REQUIRE_EQ(rig_log.who[i], i);
     CHECK_EQ(rig_run(rt, 0), 50);
+    rig_end(rt);
+}
+
+/* Who runs out gets what it has spilled last: a tree of tasks is walked in depth. */
+TEST(ring_spill_newest_first, "B9 B24") {
+    struct weft_runtime *rt = rig_begin(&wefti_sched_ring, 1);
+    struct wefti_worker *w = rig_be(rt, 0);
+    w->average = 10;
+    w->global_left = 100000;
+    rig_go_range(rt, 0, 600);
+    CHECK_EQ(wefti_inject_length(&rt->inject), 384);
+    CHECK_EQ(rig_run(rt, 0), 600);
+    static const int from[] = {599, 384, 256, 128, 0}, to[] = {600, 599, 384, 256, 128};
+    for (unsigned i = 0, at = 0; i < 5; i++)
+        for (int number = from[i]; number < to[i]; number++)
+            REQUIRE_EQ(rig_log.who[at++], number);
+    rig_end(rt);
+}
+
+static unsigned turns[1000];
+static bool enough;
+static weft_poll yields(weft_task *self, void *number) {
+    turns[(intptr_t)number]++;
+    return enough ? weft_done(self, 0, NULL) : WEFT_YIELD;
+}
+
+/* Who does not run out comes to the oldest all the same. */
+TEST(ring_spill_is_not_starved, "B30 B46") {
+    struct weft_runtime *rt = rig_begin(&wefti_sched_ring, 1);
+    struct wefti_worker *w = rig_be(rt, 0);
+    w->average = 10;
+    w->global_interval = w->global_left = 255;
+    for (int i = 0; i < 1000; i++)
+        rig_go(rt, yields, i);
+    for (int i = 0; i < 20000; i++)
+        REQUIRE(wefti_worker_turn(w));
+    for (int i = 0; i < 1000; i++)
+        CHECK_GT(turns[i], 0);
+    enough = true;
+    rig_run(rt, 0);
+    rig_end(rt);
+}
+
+/* Who runs out all the time, and spills more all the time, comes to the oldest once a millisecond. */
+TEST(ring_spill_oldest_in_time, "B30") {
+    struct weft_runtime *rt = rig_begin(&wefti_sched_ring, 1);
+    struct wefti_worker *w = rig_be(rt, 0);
+    w->average = 10;
+    w->global_interval = 8;
+    w->global_left = 1000;
+    rig_go_range(rt, 0, 600); /* 0 is the oldest that was spilled */
+    for (int i = 0; i < 400; i++)
+        REQUIRE(wefti_worker_turn(w));
+    w->global_left = 1;
+    w->spill_seen = w->measure_began;
+    REQUIRE(wefti_worker_turn(w)); /* it ran out not long ago, and looked at the oldest just now */
+    CHECK_GT(rig_log.who[rig_log.length - 1], 127);
+    while (load_own(&w->lifo.batch_left))
+        REQUIRE(wefti_worker_turn(w));
+    w->global_left = 1;
+    w->spill_seen = w->measure_began - (int64_t)WEFTI_GLOBAL_TARGET;
+    REQUIRE(wefti_worker_turn(w));
+    CHECK_EQ(rig_log.who[rig_log.length - 1], 0);
+    CHECK_EQ(w->spill_seen, w->measure_began);
+    rig_run(rt, 0);
     rig_end(rt);
 }
 

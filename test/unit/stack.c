@@ -110,33 +110,69 @@ TEST(stack_guards, "J15") {
     end();
 }
 
-/* Beyond a thousand free ones their pages go back to the system; they begin anew when used again. */
+/* What was not needed from one look to the next loses its pages, some hundreds at a time, and begins anew when used again; the first few keep
+ * them. */
 TEST(stack_pages_go_back, "") {
     begin();
-    enum { COUNT = 1500 };
+    enum { COUNT = 1500, KEEP = 256 };
     static struct wefti_stack *stack[COUNT];
+    int64_t now = 1000000000;
     for (int i = 0; i < COUNT; i++) {
-        stack[i] = wefti_stack_pool_take(pool, 16, count_begins);
-        REQUIRE(stack[i]);
+        REQUIRE(stack[i] = wefti_stack_pool_take(pool, 16, count_begins));
         memset(stack[i]->base, 1, stack[i]->size / 2);
         CHECK_EQ(call(stack[i], 1), 2);
     }
     CHECK_EQ(begun, COUNT);
     size_t before = harness_rss();
+    wefti_stack_pool_trim(pool, now); /* all are in use */
     for (int i = 0; i < COUNT; i++)
         wefti_stack_pool_give(pool, stack[i]);
-    if (!harness_is_slow())
-        CHECK_LT(harness_rss() + (400u * 30 << 10), before);
+    static const struct {
+        int after; /* ms since the look before */
+        unsigned blank;
+    } look[] = {{10, 0}, {9, 0}, {1, 512}, {5, 512}, {5, 1024}, {10, 1244}, {10, 1244}}; /* the first takes note */
     unsigned blank = 0;
-    for (int i = 0; i < COUNT; i++)
-        blank += stack[i]->blank;
-    CHECK_EQ(blank, COUNT - 1024);
+    for (size_t k = 0; k < sizeof look / sizeof *look; k++) {
+        wefti_stack_pool_trim(pool, now += look[k].after * INT64_C(1000000));
+        blank = 0;
+        for (int i = 0; i < COUNT; i++)
+            blank += stack[i]->blank;
+        CHECK_EQ(blank, look[k].blank);
+    }
+    CHECK_EQ(blank, COUNT - KEEP);
+    if (!harness_is_slow())
+        CHECK_LT(harness_rss() + (1200u * 30 << 10), before);
     for (int i = 0; i < COUNT; i++) {
         struct wefti_stack *again = wefti_stack_pool_take(pool, 16, count_begins);
         REQUIRE(again);
         CHECK_EQ(call(again, 3), 4);
+        CHECK_EQ(begun, COUNT + (i < KEEP ? 0 : i + 1 - KEEP)); /* those with pages come first */
     }
-    CHECK_EQ(begun, COUNT + blank);
+    end();
+}
+
+/* What was needed meanwhile keeps its pages. */
+TEST(stack_pages_in_use_stay, "") {
+    begin();
+    enum { COUNT = 900, NEEDED = 700 };
+    static struct wefti_stack *stack[COUNT];
+    int64_t now = 1000000000;
+    for (int i = 0; i < COUNT; i++) {
+        REQUIRE(stack[i] = wefti_stack_pool_take(pool, 16, count_begins));
+        CHECK_EQ(call(stack[i], 1), 2);
+    }
+    for (int i = 0; i < COUNT; i++)
+        wefti_stack_pool_give(pool, stack[i]);
+    for (int k = 0; k < 8; k++) {
+        wefti_stack_pool_trim(pool, now += 10000000);
+        for (int i = 0; i < NEEDED; i++) {
+            REQUIRE(stack[i] = wefti_stack_pool_take(pool, 16, count_begins));
+            CHECK_EQ(call(stack[i], 1), 2);
+        }
+        for (int i = 0; i < NEEDED; i++)
+            wefti_stack_pool_give(pool, stack[i]);
+    }
+    CHECK_EQ(begun, COUNT);
     end();
 }
 

@@ -171,7 +171,7 @@ static _Atomic unsigned leaving;
 
 static void look(struct weft_task *task, void *arg) {
     (void)arg;
-    CHECK_EQ(task->status, 'a');
+    CHECK_EQ(load_relaxed(&task->status), 'a');
     if (wefti_word_unref(&task->word, 0))
         wefti_slab_give(&slab, NULL, task);
 }
@@ -197,7 +197,7 @@ static void churn(unsigned index, void *arg) {
             *at = NULL;
         } else {
             *at = take(mine, 1 + harness_random(&random) % WEFT_STATE_MAX);
-            (*at)->status = 'a';
+            store_relaxed(&(*at)->status, 'a');
             wefti_word_spawn(&(*at)->word, false);
         }
     }

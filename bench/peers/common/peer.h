@@ -30,6 +30,18 @@ static inline void peer_print(const char *name, double value, const char *unit) 
     fflush(stdout);
 }
 
+/* Resident bytes of this process; 0 when they are not known. */
+static inline double peer_rss(void) {
+    char line[256];
+    double kb = 0;
+    FILE *file = fopen("/proc/self/smaps_rollup", "r");
+    while (file && fgets(line, sizeof line, file) && sscanf(line, "Rss: %lf kB", &kb) != 1)
+        ;
+    if (file)
+        fclose(file);
+    return kb * 1024;
+}
+
 static inline int peer_compare(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);

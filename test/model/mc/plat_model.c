@@ -155,11 +155,13 @@ size_t wefti_stack_guard(void *low) {
     return fails() ? 0 : 4096;
 }
 void wefti_pages_drop(void *memory, size_t bytes) { (void)memory, (void)bytes; }
+void wefti_pages_drop_many(const struct wefti_pages *pages, uint32_t count) { (void)pages, (void)count; }
 /* One OS thread runs all the model's threads: each has an errno of its own. */
 int *wefti_errno_at(void) {
     static int numbers[8];
     return &numbers[mc_self()];
 }
+void wefti_symbol(uintptr_t address, char *text, size_t room) { (void)address, (void)text, (void)room; }
 void wefti_overflow_report(bool (*who)(uintptr_t address, char *text, size_t room)) { (void)who; }
 bool wefti_signal_stack_begin(void **memory) {
     (void)memory;
@@ -226,6 +228,7 @@ int wefti_poller_open(struct wefti_poller *poller, bool uring) {
     poller->poke = fails() ? -EMFILE : wefti_poke_open();
     return poller->poke < 0 ? poller->poke : 0;
 }
+void wefti_poller_quit(struct wefti_poller *poller) { (void)poller; }
 void wefti_poller_close(struct wefti_poller *poller) { (void)poller; }
 int wefti_poller_add(struct wefti_poller *poller, int fd, void *tag) {
     (void)poller, (void)fd, (void)tag;
@@ -236,6 +239,10 @@ int wefti_poller_arm(struct wefti_poller *poller, int fd, void *tag, uint32_t wh
     return -EBADF;
 }
 void wefti_poller_remove(struct wefti_poller *poller, int fd) { (void)poller, (void)fd; }
+ssize_t wefti_readv_now(int fd, const struct iovec *parts, int count, int64_t at) {
+    (void)fd, (void)parts, (void)count, (void)at;
+    return -EOPNOTSUPP;
+}
 bool wefti_poller_has_ops(const struct wefti_poller *poller) {
     (void)poller;
     return false;

@@ -1,0 +1,120 @@
+/* records.c - what lies in a process's list: links, monitors, helpers.  All under its lock.
+ *
+ * What.   A list; and once it is long, an index of it beside: a table of pointers by whom and what they are about, open addressing, at most half full.  Without
+ *         memory for it the list is walked, as a short one is.
+ */
+#include "process/process.h"
+
+#define INDEX_FROM 32u /* records, when the index is made */
+
+struct wefti_index {
+    uint32_t size; /* a power of two */
+    struct wefti_message *record[];
+};
+
+static struct wefti_message *next_of(struct wefti_message *record) { return wefti_message_of(record->link.next); }
+
+/* A helper is found by its tag alone. */
+static uint32_t home(const struct wefti_index *index, weft_pid to, uint64_t tag) {
+    uint64_t hash = (to ^ tag * UINT64_C(0xC2B2AE3D27D4EB4F)) * UINT64_C(0x9E3779B97F4A7C15);
+    return (uint32_t)(hash >> 32) & (index->size - 1);
+}
+static uint32_t home_of(const struct wefti_index *index, const struct wefti_message *record) {
+    return home(index, record->type == WEFTI_RECORD_HELPER ? 0 : record->record.to, record->tag);
+}
+
+static void index_put(struct wefti_index *index, struct wefti_message *record) {
+    uint32_t at = home_of(index, record);
+    while (index->record[at])
+        at = (at + 1) & (index->size - 1);
+    index->record[at] = record;
+}
+
+/* Those behind it that would not be found any more move up. */
+static void index_take(struct wefti_index *index, struct wefti_message *record) {
+    uint32_t mask = index->size - 1, hole = home_of(index, record);
+    while (index->record[hole] != record)
+        hole = (hole + 1) & mask;
+    for (uint32_t at = (hole + 1) & mask; index->record[at]; at = (at + 1) & mask)
+        if (((at - home_of(index, index->record[at])) & mask) >= ((at - hole) & mask)) {
+            index->record[hole] = index->record[at];
+            hole = at;
+        }
+    index->record[hole] = NULL;
+}
+
+static size_t index_bytes(uint32_t size) { return sizeof(struct wefti_index) + size * sizeof(struct wefti_message *); }
+
+static void index_drop(struct wefti_process *process) {
+    if (process->lookup)
+        wefti_free(process->lookup, index_bytes(process->lookup->size));
+    process->lookup = NULL;
+}
+
+/* Large enough for what is in the list, or none. */
+static void index_make(struct wefti_process *process) {
+    uint32_t size = 4 * INDEX_FROM;
+    while (size < 4 * process->records)
+        size *= 2;
+    index_drop(process);
+    if (!(process->lookup = wefti_alloc(index_bytes(size))))
+        return;
+    process->lookup->size = size;
+    for (struct wefti_message *record = process->links; record; record = next_of(record))
+        index_put(process->lookup, record);
+}
+
+void wefti_record_put(struct wefti_process *process, struct wefti_message *record) {
+    record->record.prev = NULL;
+    record->link.next = process->links ? &process->links->link : NULL;
+    if (process->links)
+        process->links->record.prev = record;
+    process->links = record;
+    process->records++;
+    if (process->lookup && process->records <= process->lookup->size / 2)
+        index_put(process->lookup, record);
+    else if (WEFTI_UNLIKELY(process->lookup || process->records == INDEX_FROM))
+        index_make(process);
+}
+
+void wefti_record_take(struct wefti_process *process, struct wefti_message *record) {
+    struct wefti_message *next = next_of(record), *prev = record->record.prev;
+    if (process->lookup)
+        index_take(process->lookup, record); /* first: it is found by what it says */
+    if (next)
+        next->record.prev = prev;
+    if (prev)
+        prev->link.next = record->link.next;
+    else
+        process->links = next;
+    if (--process->records == 0)
+        index_drop(process);
+}
+
+static bool is(const struct wefti_message *record, weft_pid to, uint64_t tag) {
+    bool helper = record->type == WEFTI_RECORD_HELPER;
+    return record->tag == tag && (to ? !helper && record->record.to == to : helper);
+}
+
+struct wefti_message *wefti_record_find(struct wefti_process *process, weft_pid to, uint64_t tag) {
+    const struct wefti_index *index = process->lookup;
+    struct wefti_message *record = process->links;
+    if (!index) {
+        while (record && !is(record, to, tag))
+            record = next_of(record);
+        return record;
+    }
+    uint32_t at = home(index, to, tag);
+    while ((record = index->record[at]) && !is(record, to, tag))
+        at = (at + 1) & (index->size - 1);
+    return record;
+}
+
+struct wefti_message *wefti_records_take_all(struct wefti_process *process) {
+    struct wefti_message *links = process->links;
+    if (WEFTI_UNLIKELY(links != NULL)) {
+        process->records = 0;
+        index_drop(process);
+    }
+    return links;
+}
