@@ -48,7 +48,7 @@ static void live(const char *dir) {
     uint64_t calls = disk_random(&seed) % CALLS;
     size_t batch = 1 + disk_random(&seed) % 64;
     pid_t child = fork();
-    int status;
+    int status = 0;
     if (child == 0) {
         alarm(60);
         record_life(calls);
