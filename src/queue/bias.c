@@ -10,8 +10,10 @@ static void revoke(struct wefti_bias *bias) {
     for (unsigned spin = 0; load_acquire(&bias->busy); spin++) /* T3, pairs with O4 */
         if (spin < SPINS)
             wefti_relax(); /* a few dozen instructions of another thread ... */
+        else if (WEFTI_LIKELY(!wefti_is_forked()))
+            wefti_thread_yield(); /* ... that does not run just now ... */
         else
-            wefti_thread_yield(); /* ... that does not run just now */
+            wefti_futex_wait(&bias->busy, 1, INT64_MAX); /* ... or never again: ends the process, and says why */
     bias->losses++;
 }
 
