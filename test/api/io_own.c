@@ -95,8 +95,8 @@ API_TEST(io_own_used_by_thread, "", .workers = {1, 2}) { io_run(thread_writes, N
 
 /* -- No quick call ------------------------------------------------------------------------------------------- */
 
-/* Nothing written is nothing, not a message without bytes. */
-static int empty_write(void *unused) {
+/* Nothing written is nothing, not a message without bytes; nothing read is no wait, and takes no message. */
+static int empty_calls(void *unused) {
     (void)unused;
     int fd[2];
     weft_io *in, *out;
@@ -106,13 +106,15 @@ static int empty_write(void *unused) {
     REQUIRE_EQ(weft_io_open(fd[1], 0, &out), 0);
     make_own(in, out);
     CHECK_EQ(weft_write(out, bytes, 0, fixture_soon()), 0);
+    CHECK_EQ(weft_read(in, bytes, 0, fixture_soon()), 0);
     CHECK_EQ(weft_write(out, "abc", 3, fixture_soon()), 3);
+    CHECK_EQ(weft_read(in, bytes, 0, fixture_soon()), 0);
     CHECK_EQ(weft_read(in, bytes, 4, fixture_soon()), 3);
     weft_close(in), weft_close(out);
     return 0;
 }
 
-API_TEST(io_own_empty_write, "", .workers = {1}) { io_run(empty_write, NULL); }
+API_TEST(io_own_empty_calls, "", .workers = {1}) { io_run(empty_calls, NULL); }
 
 /* Its deadline, and what has come just before it. */
 static int late(void *unused) {

@@ -48,6 +48,18 @@ MC_TEST(io_event_against_call, .leaks_ok = true, .bound = 3) {
     finish();
 }
 
+/* The worker that hears of events has the lock for its own. */
+MC_TEST(io_event_of_owner, .leaks_ok = true, .bound = 2) {
+    start(WEFTI_STREAM);
+    rt.bias_streak = WEFTI_BIAS_STREAK;
+    arrive((void *)0), arrive((void *)0);
+    mc_assert(load_relaxed(&io->lock.owner) == &worker);
+    int a = mc_spawn(arrive, (void *)1);
+    mc_assert(read_now() == 1);
+    mc_join(a);
+    finish();
+}
+
 /* Less than was asked: the second part comes at any moment of the first call and the second. */
 MC_TEST(io_two_events, .leaks_ok = true, .bound = 1) {
     start(WEFTI_STREAM);
