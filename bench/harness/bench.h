@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <weft/weft.h>
 
-enum { BENCH_FIGURES = 10, BENCH_RUNS_MAX = 100 };
+enum { BENCH_FIGURES = 14, BENCH_RUNS_MAX = 100 };
 
 /* What the tasks of a workload are. */
 enum bench_kind { BENCH_POLL = 1, BENCH_FIBER = 2 };

@@ -7,39 +7,33 @@
 enum { SIZE = 64, SIZES = 2 };
 enum { RATE, CPU, RATIO, URING_CPU, URING_RATIO, FIGURES };
 
-static struct bench_load measure(struct bench_run *run, enum bench_server kind, unsigned connections) {
-    struct bench_load load = {0, 0};
-    struct bench_net net;
+static uint64_t load(struct bench_run *run, enum bench_server kind, const struct bench_net *net, unsigned connections) {
     char message[SIZE];
+    (void)kind;
     memset(message, 'x', SIZE);
-    if (!bench_net_open(run, kind, SIZE, NULL, &net))
-        return load;
-    unsigned ms = run->quick ? 100 : 1000;
-    bench_net_load(run, &net, connections, message, SIZE, SIZE, ms / 5); /* warm */
-    double cpu = bench_net_cpu_us(&net);
-    int64_t start = bench_now();
-    uint64_t count = bench_net_load(run, &net, connections, message, SIZE, SIZE, ms);
-    load.rate = (double)count / ((double)(bench_now() - start) / 1e9);
-    load.cpu = count ? (bench_net_cpu_us(&net) - cpu) / (double)count : 0;
-    bench_net_close(&net);
-    return load;
+    return bench_net_load(run, net, connections, message, SIZE, SIZE, run->quick ? 100 : 500);
 }
 
 static void echo(struct bench_run *run) {
     static const unsigned connections[SIZES] = {64, 256};
+    const enum bench_server by_epoll[] = {BENCH_SERVER_BARE, bench_net_measured()};
+    static const enum bench_server by_uring[] = {BENCH_SERVER_BARE_URING, BENCH_SERVER_FIBER_URING};
+    unsigned rounds = run->quick ? 1 : 3;
     for (int i = 0; i < SIZES; i++) {
-        struct bench_load bare = measure(run, BENCH_SERVER_BARE, connections[i]);
-        struct bench_load weft = measure(run, bench_net_measured(), connections[i]);
-        run->value[i * FIGURES + RATE] = weft.rate;
-        run->value[i * FIGURES + CPU] = weft.cpu;
-        run->value[i * FIGURES + RATIO] = bare.cpu > 0 ? weft.cpu / bare.cpu : 0;
-        run->value[i * FIGURES + URING_CPU] = run->value[i * FIGURES + URING_RATIO] = NAN;
+        double *value = &run->value[i * FIGURES];
+        struct bench_load loads[2];
+        if (!bench_net_compare(run, by_epoll, 2, SIZE, NULL, connections[i], rounds, load, loads))
+            return;
+        value[RATE] = loads[1].rate;
+        value[CPU] = loads[1].cpu;
+        value[RATIO] = loads[1].ratio;
+        value[URING_CPU] = value[URING_RATIO] = NAN;
         if (!bench_has_uring())
             continue;
-        bare = measure(run, BENCH_SERVER_BARE_URING, connections[i]);
-        weft = measure(run, BENCH_SERVER_FIBER_URING, connections[i]);
-        run->value[i * FIGURES + URING_CPU] = weft.cpu;
-        run->value[i * FIGURES + URING_RATIO] = bare.cpu > 0 ? weft.cpu / bare.cpu : 0;
+        if (!bench_net_compare(run, by_uring, 2, SIZE, NULL, connections[i], rounds, load, loads))
+            return;
+        value[URING_CPU] = loads[1].cpu;
+        value[URING_RATIO] = loads[1].ratio;
     }
 }
 

@@ -9,7 +9,7 @@
 #include "net.h"
 
 enum { SIZES = 2 };
-enum { RATE, CPU, RATIO, URING_CPU, URING_RATIO, FIGURES };
+enum { RATE, CPU, RATIO, URING_CPU, URING_RATIO, SERVER_CPU, SERVER_RATIO, FIGURES };
 
 static const char own_request[] = "GET / HTTP/1.1\r\nHost: bench\r\n\r\n";
 static const char response[] = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\n\r\nhello\n";
@@ -37,58 +37,57 @@ static uint64_t load_by_wrk(struct bench_run *run, const struct bench_net *net, 
     return count;
 }
 
-static struct bench_load measure(struct bench_run *run, enum bench_server kind, unsigned connections, bool wrk) {
-    struct bench_load load = {0, 0};
-    struct bench_net net;
-    if (!bench_net_open(run, kind, PIECE, response, &net))
-        return load;
-    unsigned ms = run->quick ? 200 : 2000;
-    size_t asked = sizeof own_request - 1, answered = sizeof response - 1;
-    bench_net_load(run, &net, connections, own_request, asked, answered, 100); /* warm */
-    double cpu = bench_net_cpu_us(&net);
-    int64_t start = bench_now();
-    uint64_t count = wrk ? load_by_wrk(run, &net, connections, ms)
-                         : bench_net_load(run, &net, connections, own_request, asked, answered, ms);
-    load.rate = (double)count / ((double)(bench_now() - start) / 1e9);
-    load.cpu = count ? (bench_net_cpu_us(&net) - cpu) / (double)count : 0;
-    bench_net_close(&net);
-    return load;
+static uint64_t load(struct bench_run *run, enum bench_server kind, const struct bench_net *net, unsigned connections) {
+    size_t date = kind == BENCH_SERVER_HTTP ? sizeof "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n" - 1 : 0;
+    return have_wrk() ? load_by_wrk(run, net, connections, 1000)
+                      : bench_net_load(run, net, connections, own_request, sizeof own_request - 1,
+                                       sizeof response - 1 + date, run->quick ? 200 : 1000);
 }
 
 static void http(struct bench_run *run) {
     static const unsigned connections[SIZES] = {64, 256};
-    bool wrk = have_wrk();
+    const enum bench_server by_epoll[] = {BENCH_SERVER_BARE, bench_net_measured(), BENCH_SERVER_HTTP};
+    static const enum bench_server by_uring[] = {BENCH_SERVER_BARE_URING, BENCH_SERVER_FIBER_URING};
+    unsigned rounds = run->quick ? 1 : 3, served = getenv("WEFT_BENCH_SERVER") ? 2 : 3;
     for (int i = 0; i < SIZES; i++) {
-        struct bench_load bare = measure(run, BENCH_SERVER_BARE, connections[i], wrk);
-        struct bench_load weft = measure(run, bench_net_measured(), connections[i], wrk);
-        run->value[i * FIGURES + RATE] = weft.rate;
-        run->value[i * FIGURES + CPU] = weft.cpu;
-        run->value[i * FIGURES + RATIO] = bare.cpu > 0 ? weft.cpu / bare.cpu : 0;
-        run->value[i * FIGURES + URING_CPU] = run->value[i * FIGURES + URING_RATIO] = NAN;
+        double *value = &run->value[i * FIGURES];
+        struct bench_load loads[3];
+        if (!bench_net_compare(run, by_epoll, served, PIECE, response, connections[i], rounds, load, loads))
+            return;
+        value[RATE] = loads[1].rate;
+        value[CPU] = loads[1].cpu;
+        value[RATIO] = loads[1].ratio;
+        value[SERVER_CPU] = served == 3 ? loads[2].cpu : NAN;
+        value[SERVER_RATIO] = served == 3 ? loads[2].ratio : NAN;
+        value[URING_CPU] = value[URING_RATIO] = NAN;
         if (!bench_has_uring())
             continue;
-        bare = measure(run, BENCH_SERVER_BARE_URING, connections[i], wrk);
-        weft = measure(run, BENCH_SERVER_FIBER_URING, connections[i], wrk);
-        run->value[i * FIGURES + URING_CPU] = weft.cpu;
-        run->value[i * FIGURES + URING_RATIO] = bare.cpu > 0 ? weft.cpu / bare.cpu : 0;
+        if (!bench_net_compare(run, by_uring, 2, PIECE, response, connections[i], rounds, load, loads))
+            return;
+        value[URING_CPU] = loads[1].cpu;
+        value[URING_RATIO] = loads[1].ratio;
     }
 }
 
 const struct bench_workload bench_http = {
     .name = "http",
-    .about =
-        "HTTP/1.1 hello with keep-alive, 64 and 256 connections: requests/s, server CPU a request, ratio to bare epoll",
+    .about = "HTTP/1.1 hello with keep-alive, 64 and 256 connections: requests/s, server CPU a request, ratio to bare "
+             "epoll; the same on io_uring, to a bare loop on that; and of weft_http_serve, to bare epoll",
     .kinds = BENCH_POLL | BENCH_FIBER,
     .figures = {{"http_64", "/s", NULL},
                 {"http_64_cpu", "us", NULL},
                 {"http_64_cpu_ratio", "x", NULL},
                 {"http_64_uring_cpu", "us", NULL},
                 {"http_64_uring_cpu_ratio", "x", NULL},
+                {"http_64_server_cpu", "us", NULL},
+                {"http_64_server_cpu_ratio", "x", NULL},
                 {"http_256", "/s", NULL},
                 {"http_256_cpu", "us", NULL},
                 {"http_256_cpu_ratio", "x", NULL},
                 {"http_256_uring_cpu", "us", NULL},
-                {"http_256_uring_cpu_ratio", "x", NULL}},
+                {"http_256_uring_cpu_ratio", "x", NULL},
+                {"http_256_server_cpu", "us", NULL},
+                {"http_256_server_cpu_ratio", "x", NULL}},
     .skip = bench_skip_sim,
     .run = http,
 };

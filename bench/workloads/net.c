@@ -130,6 +130,21 @@ static void serve_weft(const struct bench_run *run, enum bench_server kind, int 
         weft_fiber_run(&config, accept_all, &server, NULL);
 }
 
+static int hello(weft_http *x, void *unused) {
+    (void)unused;
+    return weft_http_reply(x, 200, "text/plain", "hello\n", 6);
+}
+static int serve_hello(void *listener) { return weft_http_serve(listener, NULL, hello, NULL); }
+
+static void serve_http(const struct bench_run *run, int fd) {
+    weft_io *listener;
+    weft_config config = WEFT_CONFIG_INIT;
+    config.workers = run->workers;
+    config.sched = run->sched;
+    if (weft_io_open(fd, 0, &listener) == 0)
+        weft_fiber_run(&config, serve_hello, listener, NULL);
+}
+
 /* -- The child ------------------------------------------------------------------------------------------------- */
 
 static void more_descriptors(void) {
@@ -178,6 +193,8 @@ bool bench_net_open(struct bench_run *run, enum bench_server kind, size_t reques
             bench_serve_uring(listener, question_size, answer, answer_size);
         else if (kind == BENCH_SERVER_OTHER)
             serve_other(run, listener);
+        else if (kind == BENCH_SERVER_HTTP)
+            serve_http(run, listener);
         else
             serve_weft(run, kind, listener);
         _exit(1);
@@ -265,4 +282,51 @@ uint64_t bench_net_load(struct bench_run *run, const struct bench_net *net, unsi
     close(epoll);
     free(peers);
     return good ? answers : 0;
+}
+
+/* -- Several servers ---------------------------------------------------------------------------------------------- */
+
+static double median(double *values, unsigned count) {
+    for (unsigned i = 1; i < count; i++)
+        for (unsigned j = i; j > 0 && values[j] < values[j - 1]; j--) {
+            double swap = values[j];
+            values[j] = values[j - 1];
+            values[j - 1] = swap;
+        }
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+bool bench_net_compare(struct bench_run *run, const enum bench_server *kinds, unsigned count, size_t request,
+                       const char *said, unsigned connections, unsigned rounds, bench_load_fn *load,
+                       struct bench_load *loads) {
+    enum { ROUNDS_MAX = 16 };
+    struct bench_net net[BENCH_SERVERS_MAX];
+    double rate[BENCH_SERVERS_MAX][ROUNDS_MAX], cpu[BENCH_SERVERS_MAX][ROUNDS_MAX], ratio[ROUNDS_MAX];
+    bool good = true;
+    unsigned open = 0;
+    for (; good && open < count; open += good)
+        good = bench_net_open(run, kinds[open], request, said, &net[open]);
+    for (unsigned i = 0; good && i < count; i++)
+        good = load(run, kinds[i], &net[i], connections) > 0; /* warm */
+    for (unsigned round = 0; good && round < rounds; round++)
+        for (unsigned i = 0; good && i < count; i++) {
+            double used = bench_net_cpu_us(&net[i]);
+            int64_t start = bench_now();
+            uint64_t answers = load(run, kinds[i], &net[i], connections);
+            good = answers > 0;
+            rate[i][round] = (double)answers / ((double)(bench_now() - start) / 1e9);
+            cpu[i][round] = good ? (bench_net_cpu_us(&net[i]) - used) / (double)answers : 0;
+        }
+    for (unsigned i = 0; good && i < count; i++) {
+        for (unsigned round = 0; round < rounds; round++)
+            ratio[round] = cpu[i][round] / cpu[0][round];
+        loads[i].ratio = median(ratio, rounds);
+    }
+    for (unsigned i = 0; good && i < count; i++) {
+        loads[i].rate = median(rate[i], rounds);
+        loads[i].cpu = median(cpu[i], rounds);
+    }
+    while (open > 0)
+        bench_net_close(&net[--open]);
+    return good;
 }

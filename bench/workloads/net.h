@@ -12,6 +12,7 @@ enum bench_server {
     BENCH_SERVER_POLL,  /* weft, a poll task a connection */
     BENCH_SERVER_BARE_URING,  /* the same floor on io_uring */
     BENCH_SERVER_FIBER_URING, /* weft on io_uring */
+    BENCH_SERVER_HTTP, /* weft_http_serve: requests are parsed, answers have a Date */
     BENCH_SERVER_OTHER, /* the command in WEFT_BENCH_SERVER, which gets a name and the workers, and the listener as descriptor 3 */
 };
 
@@ -41,9 +42,18 @@ uint64_t bench_net_load(struct bench_run *run, const struct bench_net *net, unsi
 bool bench_has_uring(void);
 void bench_serve_uring(int listener, size_t question, const char *answer, size_t size);
 
-/* What is measured of a server under load: questions a second, us of its CPU a question. */
+/* What is measured of a server under load: questions a second, us of its CPU a question, and the latter against the first server's. */
 struct bench_load {
-    double rate, cpu;
+    double rate, cpu, ratio;
 };
+#define BENCH_SERVERS_MAX 4u
+
+/* Load several servers in turn, so that whatever slows the machine down for a while slows down all of them: each `rounds` times by
+ * `load`, which returns how many answers came; the medians are taken.  False after a failed check. */
+typedef uint64_t bench_load_fn(struct bench_run *run, enum bench_server kind, const struct bench_net *net,
+                               unsigned connections);
+bool bench_net_compare(struct bench_run *run, const enum bench_server *kinds, unsigned count, size_t request,
+                       const char *answer, unsigned connections, unsigned rounds, bench_load_fn *load,
+                       struct bench_load *loads);
 
 #endif

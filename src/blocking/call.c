@@ -192,7 +192,7 @@ int weft_blocking_poll(const weft_blocking_spec *spec, weft_task *self, weft_wai
     if (!pool || !(job = wefti_alloc(sizeof *job)))
         return -ENOMEM;
     fill(job, spec);
-    wefti_waiter_init_poll(&job->waiter, self);
+    wefti_waiter_init_task(&job->waiter, self);
     poll->thing = job;
     poll->end = end_poll;
     error = submit(pool, job, w->rt);

@@ -71,7 +71,7 @@ static void end(struct wefti_poll_wait *wait) {
 }
 
 void wefti_bell_poll_begin(struct wefti_bell *bell, struct weft_task *self, struct wefti_poll_wait *wait) {
-    wefti_waiter_init_poll(&wait->waiter, self);
+    wefti_waiter_init_task(&wait->waiter, self);
     wait->thing = bell;
     wait->end = end;
     append(bell, &wait->waiter);

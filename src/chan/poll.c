@@ -85,7 +85,7 @@ static bool begin(struct wefti_chan *ch, struct weft_task *self, struct wefti_po
     cell->turn = ch->turns++;
     if (value)
         wefti_chan_copy(cell->value, value, ch->size);
-    wefti_waiter_init_poll(&wait->waiter, self);
+    wefti_waiter_init_task(&wait->waiter, self);
     wait->waiter.slot = cell->value;
     wait->thing = ch;
     wait->end = value ? end_send : end_recv;

@@ -8,6 +8,8 @@
 #include "fiber/local.h"
 
 #define CACHE_MAX 64u   /* free stacks that a worker keeps */
+#define LINE 64u        /* bytes of a cache line */
+#define PREFETCH 384u   /* bytes of a stack that a fiber uses at once */
 #define FRESH_MAX 16u   /* new fibers in a row on one stack ... */
 #define FRESH_SHORT 2e3 /* ... while the average poll is shorter than this, ns */
 
@@ -216,7 +218,7 @@ static inline void switch_to(struct wefti_worker *w, struct wefti_fiber *self, s
     *w->errno_at = saved; /* last: what arrived calls may change it */
 }
 
-static void leave(struct wefti_worker *w, struct wefti_fiber *self) {
+static __attribute__((noinline)) void leave(struct wefti_worker *w, struct wefti_fiber *self) {
     struct weft_task *next;
     int saved = *w->errno_at; /* first: go_on rings timers, looks at descriptors, ends tasks */
     w->current = NULL; /* until go_on has found another: timers and drop functions run meanwhile */
@@ -243,17 +245,32 @@ static inline struct weft_task *own_next(struct wefti_worker *w) {
     return next;
 }
 
-void wefti_fiber_suspend(struct wefti_fiber *self) {
-    struct wefti_worker *w = wefti_worker_here();
+/* Many that are woken together, as by a poller, run one after another on stacks that have left the caches since: while one runs, have
+ * what the next needs first brought in.  All in our own queue have begun, and have been left. */
+static inline void prefetch_next(const struct wefti_worker *w) {
+    if (w->pinned.count < 3)
+        return;
+    struct weft_task *next = wefti_task_of(w->pinned.first);
+    const char *frames = wefti_fiber_of(next)->stack->ctx.sp, *after = (const char *)next->link.next;
+    for (unsigned at = 0; at < PREFETCH; at += LINE)
+        __builtin_prefetch(frames + at);
+    __builtin_prefetch(after);
+    __builtin_prefetch(after + LINE);
+}
+
+static inline void suspend(struct wefti_worker *w, struct wefti_fiber *self) {
     w->left = &self->task;
     w->left_said = WEFT_PENDING;
     wefti_fiber_rested(self);
     struct weft_task *next = own_next(w);
+    prefetch_next(w);
     if (next)
         switch_to(w, self, wefti_fiber_of(next)->stack, next, *w->errno_at);
     else
         leave(w, self);
 }
+
+void wefti_fiber_suspend(struct wefti_fiber *self) { suspend(wefti_worker_here(), self); }
 
 /* Behind our own fibers: it stays RUNNING, and here. */
 static inline void yield_here(struct wefti_worker *w, struct wefti_fiber *self) {
@@ -296,17 +313,17 @@ bool wefti_fiber_grace_is_over(struct wefti_fiber *self, uint64_t word) {
     return grace == 0 || (grace != WEFT_NEVER && grace <= wefti_now(wefti_worker_here()->rt));
 }
 
-static void wait_begin(struct wefti_fiber *self, const char *what) {
+static inline void wait_begin(struct wefti_worker *w, struct wefti_fiber *self, const char *what) {
     store_relaxed(&self->waits, what); /* for dumps */
-    struct wefti_worker *w = wefti_worker_here();
     store_relaxed(&self->waits_since, WEFTI_UNLIKELY(w->rt->sim != NULL) ? wefti_now(w->rt) : w->measure_began);
 }
 
-int wefti_fiber_wait(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, int64_t until, const char *what) {
+/* The rest of wefti_fiber_wait: with an alarm, or cancelled. */
+static __attribute__((noinline)) int wait_at_most(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg,
+                                                  int64_t until) {
     struct wefti_alarm alarm;
     int64_t set = WEFT_NEVER; /* what the alarm is set to */
     int error;
-    wait_begin(self, what);
     for (;;) {
         error = 0;
         if (ready(arg))
@@ -343,10 +360,41 @@ int wefti_fiber_wait(struct wefti_fiber *self, bool (*ready)(void *arg), void *a
     return error;
 }
 
+int wefti_fiber_wait(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, int64_t until, const char *what) {
+    wait_begin(wefti_worker_here(), self, what);
+    if (until != WEFT_NEVER)
+        return wait_at_most(self, ready, arg, until);
+    while (!ready(arg)) {
+        if (WEFTI_UNLIKELY(load_relaxed(&self->task.word) & WEFTI_CANCELLED)) /* a hint; it looks again */
+            return wait_at_most(self, ready, arg, until);
+        wefti_fiber_suspend(self);
+    }
+    store_relaxed(&self->waits, NULL);
+    return 0;
+}
+
+static bool is_set(void *flag) { return load_acquire((_Atomic uint32_t *)flag); /* as below */ }
+
+int wefti_fiber_wait_set(struct wefti_fiber *self, _Atomic uint32_t *flag, int64_t until, const char *what) {
+    struct wefti_worker *w = wefti_worker_here();
+    wait_begin(w, self, what);
+    if (until != WEFT_NEVER)
+        return wait_at_most(self, is_set, flag, until);
+    while (!load_acquire(flag)) { /* pairs with whoever sets it */
+        if (WEFTI_UNLIKELY(load_relaxed(&self->task.word) & WEFTI_CANCELLED)) /* a hint; it looks again */
+            return wait_at_most(self, is_set, flag, until);
+        suspend(w, self);
+        if (WEFTI_UNLIKELY(self->migrate))
+            w = wefti_worker_here();
+    }
+    store_relaxed(&self->waits, NULL);
+    return 0;
+}
+
 void wefti_fiber_wait_always(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, const char *what) {
     bool shielded =
         wefti_word_shield(&self->task.word); /* else a cancelled fiber does not get to sleep; false: it is, deep */
-    wait_begin(self, what);
+    wait_begin(wefti_worker_here(), self, what);
     while (!ready(arg))
         wefti_fiber_suspend(self);
     store_relaxed(&self->waits, NULL);

@@ -45,6 +45,9 @@ _Noreturn void wefti_fiber_discard(struct wefti_fiber *self);
  * Returns 0; -ECANCELED; -ETIMEDOUT.  Then ready(arg) may still have become true: whoever owns the condition looks again. */
 int wefti_fiber_wait(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, int64_t until, const char *what);
 
+/* The same until *flag is not 0, which whoever sets it releases.  What most waits are. */
+int wefti_fiber_wait_set(struct wefti_fiber *self, _Atomic uint32_t *flag, int64_t until, const char *what);
+
 /* Suspend the running fiber until ready(arg), cancelled or not. */
 void wefti_fiber_wait_always(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, const char *what);
 

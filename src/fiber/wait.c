@@ -9,13 +9,10 @@
 int wefti_waiter_init(struct wefti_waiter *waiter) {
     struct wefti_worker *w = wefti_worker_here();
     struct weft_task *task = w ? w->current : NULL;
-    waiter->linked = false;
-    waiter->choice = NULL;
-    store_relaxed(&waiter->state, WEFTI_WAITING); /* published by the thing's lock */
+    wefti_waiter_init_task(waiter, task);
     if (task) {
         if (!wefti_task_is_fiber(task))
             return -EINVAL;
-        waiter->waker = wefti_waker_task(task);
     } else {
         if (WEFTI_UNLIKELY(wefti_is_forked())) /* nobody is left who could serve it */
             return -ENOTRECOVERABLE;
@@ -24,15 +21,6 @@ int wefti_waiter_init(struct wefti_waiter *waiter) {
     }
     return 0;
 }
-
-void wefti_waiter_init_poll(struct wefti_waiter *waiter, struct weft_task *self) {
-    waiter->linked = false;
-    waiter->choice = NULL;
-    waiter->waker = wefti_waker_task(self);
-    store_relaxed(&waiter->state, WEFTI_WAITING); /* published by the thing's lock */
-}
-
-static bool is_served(void *waiter) { return wefti_waiter_is_served(waiter); }
 
 struct any {
     struct wefti_waiter *waiters;
@@ -50,7 +38,7 @@ static int sleep_on(struct wefti_park *park, int64_t until) { return wefti_park_
 
 int wefti_waiter_wait(struct wefti_waiter *waiter, int64_t until, const char *what) {
     struct wefti_fiber *self = wefti_fiber_self();
-    return self ? wefti_fiber_wait(self, is_served, waiter, until, what) : sleep_on(&waiter->park, until);
+    return self ? wefti_waiter_wait_fiber(waiter, self, until, what) : sleep_on(&waiter->park, until);
 }
 
 int wefti_waiter_wait_any(struct wefti_waiter *waiters, struct wefti_choice *choice, int64_t until, const char *what) {
@@ -81,7 +69,7 @@ wefti_waker wefti_waiter_serve(struct wefti_waiter *waiter) {
         if (!w) {
             wefti_word_ref(&task->word);
             waker |= COUNTED;
-        } else if (task->home == w->index + 1 && !(w->central | w->parking)) {
+        } else if (wefti_waiter_is_here(waiter, w)) {
             waker |= LOCAL;
         }
     }
@@ -89,17 +77,11 @@ wefti_waker wefti_waiter_serve(struct wefti_waiter *waiter) {
     return waker;
 }
 
-/* Between serving and here the caller does not suspend, so it is the same worker. */
-static void wake_here(struct weft_task *task) {
-    if (wefti_word_wake_here(&task->word))
-        wefti_chain_append(&wefti_worker_here()->pinned, &task->link);
-}
-
 void wefti_waiter_wake(wefti_waker waker) {
     if (waker & 1) /* first: a park is aligned to 4 bytes only */
         wefti_wake(waker);
     else if (WEFTI_LIKELY(waker & LOCAL))
-        wake_here((struct weft_task *)(waker & ~LOCAL));
+        wefti_waiter_wake_here(wefti_worker_here(), (struct weft_task *)(waker & ~LOCAL)); /* as when it was served */
     else if (waker & COUNTED)
         wefti_wake(waker & ~COUNTED);
     else

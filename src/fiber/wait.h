@@ -65,10 +65,20 @@ struct wefti_waiters {
 
 /* The calling fiber or thread is to wait.  0; -EINVAL (in a poll task).  Cheap: also for waits that turn out to be none. */
 int wefti_waiter_init(struct wefti_waiter *waiter);
-/* The same for a poll task, which passes itself; the record lives in its state. */
-void wefti_waiter_init_poll(struct wefti_waiter *waiter, struct weft_task *self);
+/* The same for a task that is known: a fiber, or a poll task, whose record lives in its state. */
+static inline void wefti_waiter_init_task(struct wefti_waiter *waiter, struct weft_task *self) {
+    waiter->linked = false;
+    waiter->choice = NULL;
+    waiter->waker = wefti_waker_task(self);
+    store_relaxed(&waiter->state, WEFTI_WAITING); /* published by the thing's lock */
+}
 /* Appended, and unlocked: wait.  0: served; -ETIMEDOUT, -ECANCELED: then remove it, or if it is no longer in the list, settle. */
 int wefti_waiter_wait(struct wefti_waiter *waiter, int64_t until, const char *what);
+/* The same of a fiber that is known: the running one. */
+static inline int wefti_waiter_wait_fiber(struct wefti_waiter *waiter, struct wefti_fiber *self, int64_t until,
+                                          const char *what) {
+    return wefti_fiber_wait_set(self, &waiter->state, until, what);
+}
 /* The same for the records of a choice, of which one is served. */
 int wefti_waiter_wait_any(struct wefti_waiter *waiters, struct wefti_choice *choice, int64_t until, const char *what);
 /* After a wait that failed, when the record was found to be served: be sure that the server is done with it. */
@@ -139,5 +149,24 @@ wefti_waker wefti_waiter_serve(struct wefti_waiter *waiter);
 
 /* B3. */
 void wefti_waiter_wake(wefti_waker waker);
+
+/* -- Both, of one's own ------------------------------------------------------------------------------------ */
+
+/* Is it of a fiber that only `w`, the calling worker, may run, and could queue now?  Then B2 is `serve_here` and B3 `wake_here`, and between
+ * the two the fiber cannot go on. */
+static inline bool wefti_waiter_is_here(const struct wefti_waiter *waiter, const struct wefti_worker *w) {
+    struct weft_task *task = (struct weft_task *)waiter->waker;
+    return !(waiter->waker & 1) && task->home == w->index + 1 && wefti_task_rt(task) == w->rt &&
+           !(w->central | w->parking);
+}
+static inline struct weft_task *wefti_waiter_serve_here(struct wefti_waiter *waiter) {
+    struct weft_task *task = (struct weft_task *)waiter->waker;
+    store_relaxed(&waiter->state, WEFTI_SERVED); /* B2: to its own thread */
+    return task;
+}
+static inline void wefti_waiter_wake_here(struct wefti_worker *w, struct weft_task *task) {
+    if (WEFTI_LIKELY(wefti_word_wake_here(&task->word)))
+        wefti_chain_append(&w->pinned, &task->link);
+}
 
 #endif

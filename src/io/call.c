@@ -1,181 +1,165 @@
 /* call.c - calls on descriptors, of fibers and plain threads: tried, and waited for (desc.h has the protocol). */
+#include "io/call.h"
 #include "io/mem.h"
 
-#define CALLS_MAX 128u /* that a fiber makes in a row without waiting, before others get their turn */
+#define CALLS_MAX                                                                                                      \
+    128 /* a fiber that makes so many in a row without waiting, or up to twice as many, lets others have their turn */
 
 /* -- Waiting ----------------------------------------------------------------------------------------------- */
 
-int wefti_desc_wait(struct weft_io *io, int direction, uint32_t *seen, int64_t until) {
-    struct wefti_waiter waiter;
-    struct wefti_worker *w = wefti_worker_here();
-    struct wefti_watch *watch = w->rt->sim && !io->mem ? w->watch : NULL;
-    int error = wefti_waiter_init(&waiter);
-    if (error) {
-        wefti_lock_give(&io->lock);
-        return error;
-    }
-    wefti_waiters_append(&io->waiting[direction], &waiter);
-    wefti_lock_give(&io->lock);
-    if (watch)
-        watch->waiting++;
-    error = wefti_waiter_wait(&waiter, until, direction == WEFTI_IN ? "a descriptor to read" : "a descriptor to write");
-    if (watch)
-        watch->waiting--;
-    if (error) {
-        wefti_lock_take(&io->lock);
-        bool was = wefti_waiters_remove(&io->waiting[direction], &waiter);
-        wefti_lock_give(&io->lock);
-        if (was)
-            return error;
-    }
-    *seen = (uint32_t)(uintptr_t)waiter.slot;
-    return (int)waiter.result;
+int wefti_desc_wait(struct weft_io *io, struct wefti_worker *w, int direction, uint32_t *seen, int64_t until) {
+    return wefti_fiber_waits(io, w, direction, seen, until);
 }
 
 /* As wefti_desc_wait, until the next piece arrives. */
-static int mem_wait(struct weft_io *io, int direction, uint32_t *seen, int64_t until) {
+static int mem_wait(struct weft_io *io, struct wefti_worker *w, int direction, uint32_t *seen, int64_t until) {
     int64_t arrival = wefti_mem_next(io->mem, direction);
-    int error = wefti_desc_wait(io, direction, seen, arrival < until ? arrival : until);
+    int error = wefti_desc_wait(io, w, direction, seen, arrival < until ? arrival : until);
     if (error != -ETIMEDOUT || arrival >= until)
         return error;
-    wefti_lock_take(&io->lock);
+    wefti_desc_lock(io);
     *seen = io->events[direction];
     io->ready[direction] = true;
-    wefti_lock_give(&io->lock);
+    wefti_desc_unlock(io);
     return 0;
 }
 
 /* The lock is held, and given back.  0: it is worth trying; *seen is C1. */
-static int wait_and_unlock(struct weft_io *io, int direction, uint32_t *seen, int64_t until) {
-    struct wefti_worker *w = wefti_worker_here();
+static int wait_and_unlock(struct weft_io *io, struct wefti_worker *w, int direction, uint32_t *seen, int64_t until) {
     bool fiber = w && w->current;
     int error = until <= 0 ? -ETIMEDOUT : fiber ? wefti_desc_watch(io, w) : 0;
     if (error || (fiber && io->always_ready)) {
         io->ready[direction] |= io->always_ready;
         *seen = io->events[direction];
-        wefti_lock_give(&io->lock);
+        wefti_desc_unlock(io);
         return error;
     }
     if (io->mem)
-        return mem_wait(io, direction, seen, until);
-    return fiber ? wefti_desc_wait(io, direction, seen, until) : wefti_thread_wait(io, direction, seen, until);
+        return mem_wait(io, w, direction, seen, until);
+    return fiber ? wefti_desc_wait(io, w, direction, seen, until) : wefti_thread_wait(io, direction, seen, until);
 }
 
 /* -- Calls ------------------------------------------------------------------------------------------------- */
 
+/* Every so many calls of this worker, look whether all of them were made in one turn.  False: so it is. */
+static bool has_been_fair(struct wefti_worker *w) {
+    uint64_t turn = load_own(&w->counters.polls);
+    bool fair = w->calls_turn != turn;
+    w->calls_turn = turn;
+    w->calls_left = CALLS_MAX;
+    return fair;
+}
+
 /* A fiber that always finds its descriptor ready must still let others run, and learn that it is cancelled. */
-int wefti_desc_begin(void) {
-    struct wefti_worker *w = wefti_worker_here();
-    struct weft_task *task = w ? w->current : NULL;
-    if (!task)
+static inline int begin(struct wefti_worker **w) {
+    struct weft_task *task = *w ? (*w)->current : NULL;
+    if (WEFTI_UNLIKELY(!task))
         return 0;
-    if (!wefti_task_is_fiber(task))
+    if (WEFTI_UNLIKELY(!wefti_task_is_fiber(task)))
         return -EINVAL;
     struct wefti_fiber *self = wefti_fiber_of(task);
-    if (w->calls_turn != load_own(&w->counters.polls)) {
-        w->calls_turn = load_own(&w->counters.polls);
-        w->calls_left = CALLS_MAX;
-    } else if (WEFTI_UNLIKELY(--w->calls_left == 0)) {
-        w->calls_left = CALLS_MAX;
-        if (!self->preempt_off)
-            wefti_fiber_yield(w, self);
+    if (WEFTI_UNLIKELY(--(*w)->calls_left <= 0) && !has_been_fair(*w) && !self->preempt_off) {
+        wefti_fiber_yield(*w, self);
+        *w = wefti_worker_here();
     }
     return wefti_fiber_must_end(self) ? -ECANCELED : 0;
 }
 
+int wefti_desc_begin(void) {
+    struct wefti_worker *w = wefti_worker_here();
+    return begin(&w);
+}
+
 int wefti_desc_ready(struct weft_io *io, int direction, const uint32_t *mark, bool *waited, int64_t until) {
     uint32_t seen;
-    int error = wefti_desc_begin();
+    struct wefti_worker *w = wefti_worker_here();
+    int error = begin(&w);
     *waited = false;
     if (error)
         return error;
-    wefti_lock_take(&io->lock);
+    wefti_desc_lock_by(io, w);
     if (io->closed) {
-        wefti_lock_give(&io->lock);
+        wefti_desc_unlock(io);
         return -EBADF;
     }
     io->users++;
     *waited = !wefti_desc_is_worth(io, direction, mark);
     if (*waited) {
-        error = wait_and_unlock(io, direction, &seen, until);
-        wefti_lock_take(&io->lock);
+        error = wait_and_unlock(io, w, direction, &seen, until);
+        wefti_desc_lock(io);
     }
     wefti_desc_leave_locked(io);
     return error;
 }
 
-ssize_t wefti_desc_try_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full,
-                            uint32_t seen) {
+ssize_t wefti_desc_try_call(struct weft_io *io, struct wefti_worker *w, int direction, wefti_desc_fn *call, void *arg,
+                            size_t full, uint32_t seen) {
     ssize_t result;
     do
         result = call(io, arg); /* C2 */
-    while (result == -EINTR);
-    wefti_lock_take(&io->lock);
-    if (io->events[direction] != seen) /* C3 */
-        return result;
-    if (result == -EAGAIN) {
-        io->ready[direction] = io->always_ready;
-        io->ended[direction] = false;
-    } else if (result > 0 && (size_t)result < full && io->stream && !io->ended[direction]) {
-        io->ready[direction] = false;
-    }
+    while (WEFTI_UNLIKELY(result == -EINTR));
+    wefti_desc_lock_by(io, w);
+    wefti_desc_note(io, direction, result, full, seen);
     return result;
 }
 
-/* An operation has ended.  Under the lock: is it worth to try again without one?  Who has the descriptor watched must not be told that it is
- * not ready by anything but what its protocol allows. */
-static void note_op(struct weft_io *io, int direction, ssize_t result, size_t full, uint32_t seen) {
-    bool more = result >= 0 && (full == 0 || (size_t)result == full);
-    if (more)
-        io->ready[direction] = true;
-    else if (!io->watcher || (io->events[direction] == seen && io->stream && result > 0 && !io->ended[direction]))
-        io->ready[direction] = false;
-}
+struct bytes {
+    void *at;
+    size_t size;
+};
 
-ssize_t wefti_desc_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full, int64_t until) {
-    return wefti_desc_op(io, direction, call, arg, full, NULL, false, until);
-}
+/* What a call does on a ring (op.c): nothing else, `arg` is a struct bytes and it is an operation instead of waiting, or of the call as
+ * well. */
+enum on_ring { AS_ELSEWHERE, WHEN_IT_WOULD_WAIT, ALWAYS };
 
-ssize_t wefti_desc_op(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full,
-                      const struct wefti_poll_op *op, bool eager, int64_t until) {
-    ssize_t result = wefti_desc_begin();
-    if (result || (result = wefti_charge_syscall_call()))
+static ssize_t do_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full,
+                       enum on_ring on_ring, int64_t until) {
+    struct wefti_worker *w = wefti_worker_here();
+    ssize_t result = begin(&w);
+    if (WEFTI_UNLIKELY(result))
         return result;
-    wefti_lock_take(&io->lock);
-    if (io->closed) {
-        wefti_lock_give(&io->lock);
+    if (WEFTI_UNLIKELY(load_relaxed(&wefti_accounts_exist))) { /* a hint */
+        if ((result = wefti_charge_caller(&wefti_cost_syscall)))
+            return result;
+        w = wefti_worker_here();
+    }
+    wefti_desc_lock_by(io, w);
+    if (WEFTI_UNLIKELY(io->closed)) {
+        wefti_desc_unlock(io);
         return -EBADF;
     }
     io->users++;
-    struct wefti_worker *w = op ? wefti_worker_here() : NULL;
-    struct wefti_watch *ring = w && until > 0 && !io->mem ? wefti_op_ring(w) : NULL;
+    struct wefti_watch *ring = on_ring && w && w->rt->uring && until > 0 && !io->mem ? wefti_op_ring(w) : NULL;
     for (bool tried = false, late = false;; tried = true) {
         uint32_t seen = io->events[direction]; /* C1 */
-        if (ring && (eager || !io->ready[direction])) {
-            result = wefti_op_call(io, direction, ring, op, until);
-            wefti_lock_take(&io->lock);
+        if (ring && (on_ring == ALWAYS || !io->ready[direction])) {
+            struct bytes *bytes = arg;
+            result = wefti_op_call(io, direction, ring, bytes->at, bytes->size, until);
+            w = wefti_worker_here();
+            wefti_desc_lock_by(io, w);
             if (result == -EINTR)
                 continue;
             if (result != -ENOBUFS) {
-                if (!eager)
-                    note_op(io, direction, result, full, seen);
+                if (on_ring != ALWAYS)
+                    wefti_desc_note_op(io, direction, result, full, seen);
                 break;
             }
             ring = NULL; /* as if there were none */
         }
         if (io->ready[direction]) {
-            wefti_lock_give(&io->lock);
+            wefti_desc_unlock(io);
         } else {
-            result = wait_and_unlock(io, direction, &seen, until);
+            result = wait_and_unlock(io, w, direction, &seen, until);
+            w = wefti_worker_here();
             /* Too late, but what has come since the last event was told is still ours: one look. */
             late = result == -ETIMEDOUT;
-            if (result && (tried || !late)) {
-                wefti_lock_take(&io->lock);
+            if (WEFTI_UNLIKELY(result) && (tried || !late)) {
+                wefti_desc_lock_by(io, w);
                 break;
             }
         }
-        result = wefti_desc_try_call(io, direction, call, arg, full, seen);
-        if (result != -EAGAIN)
+        result = wefti_desc_try_call(io, w, direction, call, arg, full, seen);
+        if (WEFTI_LIKELY(result != -EAGAIN))
             break;
         result = io->closed ? -EBADF : -ETIMEDOUT;
         if (io->closed || late)
@@ -185,17 +169,44 @@ ssize_t wefti_desc_op(struct weft_io *io, int direction, wefti_desc_fn *call, vo
     return result;
 }
 
+ssize_t wefti_desc_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full, int64_t until) {
+    return do_call(io, direction, call, arg, full, AS_ELSEWHERE, until);
+}
+
+/* -- A socket's read and write ------------------------------------------------------------------------------ */
+
+static ssize_t recv_once(struct weft_io *io, void *arg) {
+    struct bytes *bytes = arg;
+    return wefti_recv(io->fd, bytes->at, bytes->size);
+}
+
+static ssize_t send_once(struct weft_io *io, void *arg) {
+    struct bytes *bytes = arg;
+    return wefti_send(io->fd, bytes->at, bytes->size);
+}
+
+ssize_t wefti_desc_recv(struct weft_io *io, void *bytes, size_t size, int64_t until) {
+    struct bytes arg = {bytes, size};
+    return do_call(io, WEFTI_IN, recv_once, &arg, size, size ? WHEN_IT_WOULD_WAIT : AS_ELSEWHERE, until);
+}
+
+ssize_t wefti_desc_send(struct weft_io *io, const void *bytes, size_t size, int64_t until) {
+    struct bytes arg = {(void *)(uintptr_t)bytes, size};
+    return do_call(io, WEFTI_OUT, send_once, &arg, size, size && size <= WEFTI_OP_SMALL ? ALWAYS : AS_ELSEWHERE, until);
+}
+
 ssize_t wefti_desc_try(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full) {
+    struct wefti_worker *w = wefti_worker_here();
     ssize_t result = -EBADF;
-    wefti_lock_take(&io->lock);
+    wefti_desc_lock_by(io, w);
     if (io->closed) {
-        wefti_lock_give(&io->lock);
+        wefti_desc_unlock(io);
         return result;
     }
     io->users++;
     uint32_t seen = io->events[direction]; /* C1 */
-    wefti_lock_give(&io->lock);
-    result = wefti_desc_try_call(io, direction, call, arg, full, seen);
+    wefti_desc_unlock(io);
+    result = wefti_desc_try_call(io, w, direction, call, arg, full, seen);
     wefti_desc_leave_locked(io);
     return result;
 }

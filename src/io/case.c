@@ -85,9 +85,9 @@ bool wefti_case_try(weft_case *c) {
     struct weft_io *io = io_of(c);
     if (!c->extra) /* not held */
         return true;
-    wefti_lock_take(&io->lock);
+    wefti_desc_lock(io);
     c->result = io->closed ? -EBADF : look(io, direction_of(c), (uint32_t)c->at);
-    wefti_lock_give(&io->lock);
+    wefti_desc_unlock(io);
     return c->result != 0;
 }
 
@@ -95,7 +95,7 @@ int wefti_case_begin(weft_case *c, struct wefti_waiter *waiter) {
     struct weft_io *io = io_of(c);
     struct wefti_worker *w = wefti_worker_here();
     int direction = direction_of(c);
-    wefti_lock_take(&io->lock);
+    wefti_desc_lock(io);
     int in = io->closed ? 0 : 1, error = in && w && w->current ? wefti_desc_watch(io, w) : 0;
     if (error)
         in = error;
@@ -103,16 +103,16 @@ int wefti_case_begin(weft_case *c, struct wefti_waiter *waiter) {
         in = 0;
     if (in == 1)
         wefti_waiters_append(&io->waiting[direction], waiter); /* D2 */
-    wefti_lock_give(&io->lock);
+    wefti_desc_unlock(io);
     if (in == 1)
         count_in(c, w);
     return in;
 }
 
 static void end(struct weft_io *io, int direction, struct wefti_waiter *waiter) {
-    wefti_lock_take(&io->lock);
+    wefti_desc_lock(io);
     wefti_waiters_remove(&io->waiting[direction], waiter);
-    wefti_lock_give(&io->lock);
+    wefti_desc_unlock(io);
 }
 
 void wefti_case_end(weft_case *c, struct wefti_waiter *waiter) { end(io_of(c), direction_of(c), waiter); }
@@ -212,13 +212,13 @@ static int begin_fd(weft_case *c, struct wefti_waiter *waiter) {
     io = io_of(c);
     if (w && w->current && (error = wefti_watch_begin(w)))
         return error;
-    wefti_lock_take(&io->lock);
+    wefti_desc_lock(io);
     if (w && w->current)
         error = wefti_desc_arm(io, w, (uint32_t)c->at);
     if (!error)
         wefti_waiters_append(&io->waiting[WEFTI_IN],
                              waiter); /* armed before: what is ready is told, and waits for the lock */
-    wefti_lock_give(&io->lock);
+    wefti_desc_unlock(io);
     if (!error)
         count_in(c, w);
     return error ? error : 1;

@@ -12,10 +12,12 @@
 #define WEFTI_IO_GROUP 64u      /* descriptors made at a time */
 #endif
 #define WAKE_MAX 8u    /* woken at a time */
+#define LINE 64u       /* bytes of a cache line */
 
 struct group {
     struct group *next;
-    struct weft_io io[WEFTI_IO_GROUP];
+    struct weft_io *io; /* WEFTI_IO_GROUP of them, in `room`, each in lines of its own */
+    char room[WEFTI_IO_GROUP * sizeof(struct weft_io) + LINE];
 };
 
 static struct {
@@ -32,6 +34,7 @@ static struct weft_io *take(void) {
     if (group) {
         group->next = pool.groups;
         pool.groups = group;
+        group->io = (struct weft_io *)(void *)(group->room + (LINE - (uintptr_t)group->room % LINE));
         for (uint32_t i = WEFTI_IO_GROUP; i-- > 0;) {
             group->io[i].next = pool.free;
             pool.free = &group->io[i];
@@ -55,19 +58,20 @@ int wefti_desc_new(int fd, int what, struct weft_io **out) {
     struct weft_io *io = take();
     if (!io)
         return -ENOMEM;
-    wefti_lock_take(&io->lock); /* a late event may be looking */
+    wefti_desc_lock(io); /* a late event may be looking */
     io->fd = fd;
     io->users = 0;
     io->ready[WEFTI_IN] = io->ready[WEFTI_OUT] = true; /* who knows: try */
     io->ended[WEFTI_IN] = io->ended[WEFTI_OUT] = false;
     io->closed = io->borrowed = io->always_ready = io->either = false;
     io->socket = what & WEFTI_SOCKET;
+    io->plain = io->socket && fd >= 0;
     io->stream = what & WEFTI_STREAM;
-    io->watcher = NULL;
+    store_relaxed(&io->watcher, NULL);
     io->layer = NULL;
     io->mem = NULL;
     io->waiting[WEFTI_IN] = io->waiting[WEFTI_OUT] = (struct wefti_waiters){NULL, NULL};
-    wefti_lock_give(&io->lock);
+    wefti_desc_unlock(io);
     *out = io;
     return 0;
 }
@@ -121,20 +125,25 @@ int wefti_desc_finish(struct weft_io *io) {
     } else if (close(io->fd) && errno != EINTR) {
         result = -errno;
     }
+    wefti_bias_reset(&io->lock, wefti_worker_here()); /* whoever has it next is not to pay for us */
     give(io);
     return result;
 }
 
+void wefti_desc_lock_slow(struct weft_io *io, struct wefti_worker *w) {
+    wefti_bias_take_slow(&io->lock, w, w ? w->rt->bias_streak : 0);
+}
+
 int wefti_desc_enter(struct weft_io *io) {
-    wefti_lock_take(&io->lock);
+    wefti_desc_lock(io);
     bool open = !io->closed;
     io->users += open;
-    wefti_lock_give(&io->lock);
+    wefti_desc_unlock(io);
     return open ? 0 : -EBADF;
 }
 
 void wefti_desc_leave(struct weft_io *io) {
-    wefti_lock_take(&io->lock);
+    wefti_desc_lock(io);
     wefti_desc_leave_locked(io);
 }
 
@@ -157,36 +166,70 @@ static void serve_and_unlock(struct weft_io *io, bool in, bool out, int result) 
             waiter->result = result;
             wakers[count++] = wefti_waiter_serve(waiter);
         }
-        wefti_lock_give(&io->lock);
+        wefti_desc_unlock(io);
         for (unsigned i = 0; i < count; i++)
             wefti_waiter_wake(wakers[i]);
         more = count == WAKE_MAX;
         if (more)
-            wefti_lock_take(&io->lock);
+            wefti_desc_lock(io);
     }
 }
 
-/* E1, E2. */
-static void dispatch(struct wefti_worker *w, const struct wefti_poll_event *event) {
-    (void)w;
-    if (event->ready == WEFTI_DONE) {
-        wefti_op_done(event);
+/* E2 as it mostly is: one who waits, for nothing else, of whatever may be told to him.  NULL: it is not so. */
+static inline struct wefti_waiter *only_one(struct weft_io *io, uint32_t what) {
+    struct wefti_waiters *in = &io->waiting[WEFTI_IN], *out = &io->waiting[WEFTI_OUT];
+    struct wefti_waiters *list = what & WEFTI_READABLE && in->first ? in : what & WEFTI_WRITABLE ? out : in;
+    struct wefti_waiter *waiter = list->first;
+    if (!waiter || waiter->choice || waiter->next || (list == in && out->first))
+        return NULL;
+    list->first = list->last = NULL;
+    waiter->linked = false;
+    waiter->slot = (void *)(uintptr_t)io->events[list == in ? WEFTI_IN : WEFTI_OUT]; /* C1 */
+    waiter->result = 0;
+    return waiter;
+}
+
+/* E1, E2.  w: the calling worker, or NULL. */
+static inline void event_by(struct weft_io *io, struct wefti_worker *w, uint32_t ready) {
+    wefti_desc_lock_by(io, w);
+    uint32_t what = WEFTI_UNLIKELY(io->either) ? WEFTI_READABLE : ready;
+    if (what & WEFTI_READABLE) {
+        io->ready[WEFTI_IN] = true;
+        io->ended[WEFTI_IN] |= (ready & WEFTI_READ_ENDED) != 0;
+        io->events[WEFTI_IN]++;
+    }
+    if (what & WEFTI_WRITABLE) {
+        io->ready[WEFTI_OUT] = true;
+        io->ended[WEFTI_OUT] |= (ready & WEFTI_WRITE_ENDED) != 0;
+        io->events[WEFTI_OUT]++;
+    }
+    struct wefti_waiter *waiter = only_one(io, what);
+    if (WEFTI_UNLIKELY(!waiter)) {
+        serve_and_unlock(io, what & WEFTI_READABLE, what & WEFTI_WRITABLE, 0);
         return;
     }
-    wefti_desc_event(event->tag, event->ready);
+    if (WEFTI_LIKELY(w && wefti_waiter_is_here(waiter, w))) {
+        struct weft_task *task = wefti_waiter_serve_here(waiter);
+        wefti_desc_unlock(io);
+        wefti_waiter_wake_here(w, task);
+        return;
+    }
+    wefti_waker waker = wefti_waiter_serve(waiter);
+    wefti_desc_unlock(io);
+    wefti_waiter_wake(waker);
 }
 
-void wefti_desc_event(struct weft_io *io, uint32_t ready) {
-    wefti_lock_take(&io->lock);
-    uint32_t what = io->either ? WEFTI_READABLE : ready;
-    for (int direction = WEFTI_IN; direction <= WEFTI_OUT; direction++) {
-        if (!(what & (direction == WEFTI_IN ? WEFTI_READABLE : WEFTI_WRITABLE)))
-            continue;
-        io->ready[direction] = true;
-        io->ended[direction] |= (ready & (direction == WEFTI_IN ? WEFTI_READ_ENDED : WEFTI_WRITE_ENDED)) != 0;
-        io->events[direction]++;
+void wefti_desc_event(struct weft_io *io, uint32_t ready) { event_by(io, wefti_worker_here(), ready); }
+
+static void dispatch(struct wefti_worker *w, const struct wefti_poll_event *events, int count) {
+    for (int i = 0; i < count; i++) {
+        if (i + 1 < count)
+            __builtin_prefetch(events[i + 1].tag);
+        if (events[i].ready == WEFTI_DONE)
+            wefti_op_done(w, &events[i]);
+        else
+            event_by(events[i].tag, w, events[i].ready);
     }
-    serve_and_unlock(io, what & WEFTI_READABLE, what & WEFTI_WRITABLE, 0);
 }
 
 /* The worker's poller is about to be closed: whoever waits for one of its descriptors, in another runtime, looks again, and has it
@@ -196,12 +239,17 @@ static void forget(struct wefti_worker *w) {
     for (struct group *group = pool.groups; group; group = group->next)
         for (uint32_t i = 0; i < WEFTI_IO_GROUP; i++) {
             struct weft_io *io = &group->io[i];
-            wefti_lock_take(&io->lock);
-            if (io->watcher != w) {
-                wefti_lock_give(&io->lock);
+            /* We are its thread, or that has ended: what it has set is known here, and it sets nothing any more. */
+            if (load_relaxed(&io->lock.owner) == w)
+                wefti_bias_reset(&io->lock, w);
+            if (load_relaxed(&io->watcher) != w)
+                continue; /* do not take others' locks from them */
+            wefti_desc_lock(io);
+            if (load_relaxed(&io->watcher) != w) { /* the lock orders it, here and everywhere below */
+                wefti_desc_unlock(io);
                 continue;
             }
-            io->watcher = NULL;
+            store_relaxed(&io->watcher, NULL);
             io->ready[WEFTI_IN] = io->ready[WEFTI_OUT] = true;
             io->events[WEFTI_IN]++, io->events[WEFTI_OUT]++; /* a call under way must not say otherwise */
             serve_and_unlock(io, true, true, 0);
@@ -231,39 +279,41 @@ int wefti_watch_begin(struct wefti_worker *w) {
 /* -- Watching ---------------------------------------------------------------------------------------------- */
 
 int wefti_desc_watch(struct weft_io *io, struct wefti_worker *w) {
-    if (io->always_ready || io->mem || (io->watcher && io->watcher->rt == w->rt))
+    struct wefti_worker *watcher = load_relaxed(&io->watcher); /* the lock orders it */
+    if (io->always_ready || io->mem || (watcher && watcher->rt == w->rt))
         return 0;
     int error = wefti_watch_begin(w);
     if (error)
         return error;
-    if (io->watcher) /* another runtime's, which may be driven by nobody */
-        wefti_poller_remove(&io->watcher->watch->poller, io->fd);
-    io->watcher = NULL;
+    if (watcher) /* another runtime's, which may be driven by nobody */
+        wefti_poller_remove(&watcher->watch->poller, io->fd);
+    store_relaxed(&io->watcher, NULL);
     error = wefti_poller_add(&w->watch->poller, io->fd, io);
     if (error == -EPERM) { /* a file: never blocks for long */
         io->always_ready = true;
         return 0;
     }
     if (!error)
-        io->watcher = w;
+        store_relaxed(&io->watcher, w);
     return error;
 }
 
 int weft_close(weft_io *io) {
     if (!io)
         return 0;
-    wefti_lock_take(&io->lock);
+    wefti_desc_lock(io);
     if (io->closed) {
-        wefti_lock_give(&io->lock);
+        wefti_desc_unlock(io);
         return -EBADF;
     }
     io->closed = true;
     io->users++; /* ours */
-    if (io->watcher)
-        wefti_poller_remove(&io->watcher->watch->poller, io->fd);
-    io->watcher = NULL;
+    struct wefti_worker *watcher = load_relaxed(&io->watcher); /* the lock orders it */
+    if (watcher)
+        wefti_poller_remove(&watcher->watch->poller, io->fd);
+    store_relaxed(&io->watcher, NULL);
     serve_and_unlock(io, true, true, -EBADF);
     int error = io->layer ? wefti_layer_close(io) : 0;
-    wefti_lock_take(&io->lock);
+    wefti_desc_lock(io);
     return wefti_desc_leave_and_unlock(io) ? wefti_desc_finish(io) : error;
 }

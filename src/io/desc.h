@@ -27,6 +27,7 @@
 #include <weft/net.h>
 
 #include "fiber/wait.h"
+#include "queue/bias.h"
 #include "task/account.h"
 
 enum { WEFTI_IN = 0, WEFTI_OUT = 1 }; /* directions */
@@ -37,23 +38,52 @@ enum {
     WEFTI_STREAM = 2, /* TCP or a pipe: less than was asked means that there is no more */
 };
 
+/* Two cache lines.  The lock is biased: who calls, and who hears of events, is nearly always one worker. */
 struct weft_io {
-    struct wefti_lock lock;
+    struct wefti_bias lock;
     int fd;
     uint32_t users;     /* calls under way; the last one out of a closed descriptor closes it */
     uint32_t events[2]; /* that came, by direction */
     bool ready[2], ended[2];
     bool closed, borrowed, socket, stream, always_ready;
-    bool either;                  /* fd.c: whoever waits, as a reader, wants to know of anything */
-    int was_flags;                /* of a borrowed one: F_GETFL before us */
-    struct wefti_worker *watcher; /* NULL: none yet */
+    bool either;   /* fd.c: whoever waits, as a reader, wants to know of anything */
+    bool plain;    /* a socket of the system's: neither in memory nor a layer */
+    int was_flags; /* of a borrowed one: F_GETFL before us */
     struct wefti_waiters waiting[2];
-    struct weft_io *next; /* free */
+    _Atomic(struct wefti_worker *)
+        watcher; /* NULL: none yet; under the lock, but for a look of the watcher itself (forget) */
     /* Not a descriptor but a stream above one (layer.c): then nothing above but lock, users and closed is used. */
     const struct weft_stream *layer;
-    void *layer_state;
+    union {
+        void *layer_state;
+        struct weft_io *next; /* free */
+    };
     struct wefti_mem *mem; /* in memory, under the simulator (mem.h): `fd` is -1 */
 };
+_Static_assert(sizeof(void *) != 8 || sizeof(struct weft_io) == 128, "two cache lines");
+
+/* w: the calling worker, or NULL. */
+void wefti_desc_lock_slow(struct weft_io *io, struct wefti_worker *w);
+static inline void wefti_desc_lock_by(struct weft_io *io, struct wefti_worker *w) {
+    if (WEFTI_UNLIKELY(!wefti_bias_own(&io->lock, w)))
+        wefti_desc_lock_slow(io, w);
+}
+static inline void wefti_desc_lock(struct weft_io *io) { wefti_desc_lock_by(io, wefti_worker_here()); }
+static inline void wefti_desc_unlock(struct weft_io *io) { wefti_bias_give(&io->lock); }
+
+/* The lock is held, and given back.  True: it is for the caller to finish the close. */
+static inline bool wefti_desc_leave_and_unlock(struct weft_io *io) {
+    io->users--;
+    bool last = WEFTI_UNLIKELY(io->closed) && io->users == 0;
+    wefti_desc_unlock(io);
+    return last;
+}
+/* Nobody uses it any more.  0, or what the system says. */
+int wefti_desc_finish(struct weft_io *io);
+static inline void wefti_desc_leave_locked(struct weft_io *io) {
+    if (WEFTI_UNLIKELY(wefti_desc_leave_and_unlock(io)))
+        (void)wefti_desc_finish(io);
+}
 
 /* One for an open, non-blocking descriptor.  0; -ENOMEM. */
 int wefti_desc_new(int fd, int what, struct weft_io **out);
@@ -64,32 +94,21 @@ void wefti_desc_event(struct weft_io *io, uint32_t ready);
 /* A call begins: 0; -EBADF (closed).  Then it ends. */
 int wefti_desc_enter(struct weft_io *io);
 void wefti_desc_leave(struct weft_io *io);
-/* The same with the lock held, which is given back: is it for us to close?  Then finish says how that went. */
-static inline bool wefti_desc_leave_and_unlock(struct weft_io *io) {
-    bool last = --io->users == 0 && io->closed;
-    wefti_lock_give(&io->lock);
-    return last;
-}
-int wefti_desc_finish(struct weft_io *io);
-static inline void wefti_desc_leave_locked(struct weft_io *io) {
-    if (WEFTI_UNLIKELY(wefti_desc_leave_and_unlock(io)))
-        (void)wefti_desc_finish(io);
-}
 
 /* op.c.  The poller of the running fiber's worker, if it can carry out operations for it; or NULL. */
 struct wefti_watch *wefti_op_ring(struct wefti_worker *w);
-/* Carry one out, in a call that has entered.  The lock is held, and given back.  What it returned; -EBADF (closed), -ETIMEDOUT,
+/* Carry out a recv (WEFTI_IN) or a send, in a call that has entered.  The lock is held, and given back.  What it returned; -EBADF (closed), -ETIMEDOUT,
  * -ECANCELED: then it did nothing; -ENOBUFS: it was not begun. */
-ssize_t wefti_op_call(struct weft_io *io, int direction, struct wefti_watch *ring, const struct wefti_poll_op *op,
+ssize_t wefti_op_call(struct weft_io *io, int direction, struct wefti_watch *ring, void *bytes, size_t size,
                       int64_t until);
-/* The same for what nobody closes under us, and without a lock: a file's.  False: it was not begun, and nothing has changed.  Else *result:
+/* Any operation, for what nobody closes under us, and without a lock: a file's.  False: it was not begun, and nothing has changed.  Else *result:
  * what it returned; -ETIMEDOUT, -ECANCELED: it was asked to end, and did nothing. */
 bool wefti_op_run(const struct wefti_poll_op *op, int64_t until, const char *words, ssize_t *result);
 /* A poller's event that is DONE; its tag is one of these. */
 struct wefti_op {
     struct wefti_waiter done, closed;
 };
-void wefti_op_done(const struct wefti_poll_event *event);
+void wefti_op_done(struct wefti_worker *w, const struct wefti_poll_event *event);
 
 /* The worker will watch descriptors.  0; -ENOMEM, -EMFILE, -ENFILE. */
 int wefti_watch_begin(struct wefti_worker *w);
@@ -109,9 +128,9 @@ struct wefti_poke {
 struct wefti_poke *wefti_poke_take(void);
 void wefti_poke_give(struct wefti_poke *poke);
 
-/* Append the calling fiber, and wait until it is served.  The lock is held, and given back; the descriptor is watched.
+/* Append the calling fiber of that worker, and wait until it is served.  The lock is held, and given back; the descriptor is watched.
  * 0 and the number of events there were when it was served; or what close says: -EBADF; -ETIMEDOUT; -ECANCELED. */
-int wefti_desc_wait(struct weft_io *io, int direction, uint32_t *seen, int64_t until);
+int wefti_desc_wait(struct weft_io *io, struct wefti_worker *w, int direction, uint32_t *seen, int64_t until);
 /* The same for a plain thread (thread.c), whatever watches it. */
 int wefti_thread_wait(struct weft_io *io, int direction, uint32_t *seen, int64_t until);
 
@@ -139,16 +158,20 @@ int wefti_connect_end(weft_io *io, const weft_addr *addr);
 /* A system call, which returns its result or -errno. */
 typedef ssize_t wefti_desc_fn(struct weft_io *io, void *arg);
 
-/* C2 and C3 of it, without the waiting.  The lock is not held, and held when it returns. */
-ssize_t wefti_desc_try_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full,
-                            uint32_t seen);
+/* C2 and C3 of it, without the waiting.  The lock is not held, and held when it returns.  w: the calling worker, or NULL. */
+ssize_t wefti_desc_try_call(struct weft_io *io, struct wefti_worker *w, int direction, wefti_desc_fn *call, void *arg,
+                            size_t full, uint32_t seen);
 /* Repeat it until it does not block.  `full`: how much was asked; 0: less means nothing. */
 ssize_t wefti_desc_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full, int64_t until);
 /* Once, without waiting: -EAGAIN. */
 ssize_t wefti_desc_try(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full);
-/* The same, or `op`, which does the same, by the system: instead of waiting; if it is `eager`, instead of the call as well. */
-ssize_t wefti_desc_op(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full,
-                      const struct wefti_poll_op *op, bool eager, int64_t until);
+/* A socket's recv and send, which on a ring are carried out by the system: a read instead of waiting, a small write instead of the call as
+ * well. */
+ssize_t wefti_desc_recv(struct weft_io *io, void *bytes, size_t size, int64_t until);
+ssize_t wefti_desc_send(struct weft_io *io, const void *bytes, size_t size, int64_t until);
+/* stream.c: weft_read, and weft_write of all but the first `done` bytes, of any weft_io in any case. */
+ssize_t wefti_read_anyhow(struct weft_io *io, void *buffer, size_t size, int64_t until);
+ssize_t wefti_write_anyhow(struct weft_io *io, const void *bytes, size_t done, size_t size, int64_t until);
 /* The same in a poll task: -EAGAIN when it has to wait. */
 ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction, wefti_desc_fn *call,
                         void *arg, size_t full);

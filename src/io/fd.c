@@ -22,14 +22,15 @@ static int thread_waits(int fd, int events, int64_t until) {
 }
 
 int wefti_desc_arm(struct weft_io *io, struct wefti_worker *w, uint32_t what) {
-    bool again = io->watcher == w;
-    if (io->watcher && !again) { /* a fiber that migrates */
-        wefti_poller_remove(&io->watcher->watch->poller, io->fd);
-        io->watcher = NULL;
+    struct wefti_worker *watcher = load_relaxed(&io->watcher); /* the lock orders it */
+    bool again = watcher == w;
+    if (watcher && !again) { /* a fiber that migrates */
+        wefti_poller_remove(&watcher->watch->poller, io->fd);
+        store_relaxed(&io->watcher, NULL);
     }
     int error = wefti_poller_arm(&w->watch->poller, io->fd, io, what, again);
     if (!error) {
-        io->watcher = w;
+        store_relaxed(&io->watcher, w);
         io->either = true;
     }
     return error;
@@ -42,11 +43,11 @@ static int wait_once(struct weft_io *io, int events, int64_t until) {
     int error = wefti_watch_begin(w);
     if (error)
         return error;
-    wefti_lock_take(&io->lock);
+    wefti_desc_lock(io);
     error = wefti_desc_arm(io, w, (uint32_t)events);
     if (!error)
-        return wefti_desc_wait(io, WEFTI_IN, &unused, until);
-    wefti_lock_give(&io->lock);
+        return wefti_desc_wait(io, w, WEFTI_IN, &unused, until);
+    wefti_desc_unlock(io);
     return error;
 }
 

@@ -42,9 +42,9 @@ int weft_stream_wait(weft_io *below, const weft_stream_call *call, int events) {
 }
 
 uint32_t weft_stream_mark(weft_io *below, int events) {
-    wefti_lock_take(&below->lock);
+    wefti_desc_lock(below);
     uint32_t mark = below->events[events == WEFT_FD_READ ? WEFTI_IN : WEFTI_OUT];
-    wefti_lock_give(&below->lock);
+    wefti_desc_unlock(below);
     return mark;
 }
 

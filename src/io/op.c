@@ -12,10 +12,13 @@
  */
 #include "io/desc.h"
 
-void wefti_op_done(const struct wefti_poll_event *event) {
+void wefti_op_done(struct wefti_worker *w, const struct wefti_poll_event *event) {
     struct wefti_op *op = event->tag;
     op->done.result = event->result;
-    wefti_waiter_wake(wefti_waiter_serve(&op->done));
+    if (WEFTI_LIKELY(wefti_waiter_is_here(&op->done, w)))
+        wefti_waiter_wake_here(w, wefti_waiter_serve_here(&op->done));
+    else
+        wefti_waiter_wake(wefti_waiter_serve(&op->done));
 }
 
 static bool is_done(void *arg) { return wefti_waiter_is_served(&((struct wefti_op *)arg)->done); }
@@ -39,10 +42,10 @@ static int wait_over(struct weft_io *io, int direction, struct wefti_watch *ring
                      const char *what) {
     struct wefti_fiber *self = wefti_fiber_self();
     int why = wefti_fiber_wait(self, is_over, op, until, what);
-    wefti_lock_take(&io->lock);
+    wefti_desc_lock(io);
     /* Not in the list: somebody served it.  A close says so; an event in that direction means others. */
     bool served = !wefti_waiters_remove(&io->waiting[direction], &op->closed);
-    wefti_lock_give(&io->lock);
+    wefti_desc_unlock(io);
     if (served)
         why = op->closed.result ? (int)op->closed.result : -EAGAIN;
     if (is_done(op))
@@ -53,27 +56,30 @@ static int wait_over(struct weft_io *io, int direction, struct wefti_watch *ring
     return why;
 }
 
-ssize_t wefti_op_call(struct weft_io *io, int direction, struct wefti_watch *ring, const struct wefti_poll_op *what,
+ssize_t wefti_op_call(struct weft_io *io, int direction, struct wefti_watch *ring, void *bytes, size_t size,
                       int64_t until) {
+    struct wefti_poll_op what = {direction == WEFTI_IN ? WEFTI_OP_RECV : WEFTI_OP_SEND, io->fd, bytes, size, 0};
     struct wefti_op op;
     int why = -EAGAIN;
     const char *words = direction == WEFTI_IN ? "a descriptor to read" : "a descriptor to write";
-    if (wefti_waiter_init(&op.done) || !wefti_poller_begin(&ring->poller, what, &op)) {
-        wefti_lock_give(&io->lock);
+    struct weft_task *task = &wefti_fiber_self()->task;
+    wefti_waiter_init_task(&op.done, task);
+    if (!wefti_poller_begin(&ring->poller, &what, &op)) {
+        wefti_desc_unlock(io);
         return -ENOBUFS;
     }
     ring->waiting++;
     for (bool first = true; why == -EAGAIN; first = false) {
         if (!first)
-            wefti_lock_take(&io->lock);
-        wefti_waiter_init(&op.closed);
+            wefti_desc_lock(io);
+        wefti_waiter_init_task(&op.closed, task);
         if (io->closed) { /* since the last turn */
             op.closed.result = -EBADF;
             wefti_waiter_serve(&op.closed); /* nobody but us knows of it */
         } else {
             wefti_waiters_append(&io->waiting[direction], &op.closed);
         }
-        wefti_lock_give(&io->lock);
+        wefti_desc_unlock(io);
         why = wait_over(io, direction, ring, &op, until, words);
     }
     ring->waiting--;

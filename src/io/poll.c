@@ -4,9 +4,9 @@
 static void end_poll(struct wefti_poll_wait *wait) {
     struct weft_io *io = wait->thing;
     struct wefti_worker *w = wefti_worker_here();
-    wefti_lock_take(&io->lock);
+    wefti_desc_lock(io);
     wefti_waiters_remove(&io->waiting[wait->waiter.index], &wait->waiter);
-    wefti_lock_give(&io->lock);
+    wefti_desc_unlock(io);
     if (w && w->rt->sim && w->watch && !io->mem)
         w->watch->waiting--;
     wait->end = NULL;
@@ -28,7 +28,7 @@ static int begin_poll(weft_task *self, struct wefti_poll_wait *poll) {
 /* Under the lock, the descriptor is watched: be woken. */
 static void append_poll(struct weft_io *io, weft_task *self, struct wefti_poll_wait *poll, int direction) {
     struct wefti_worker *w = wefti_worker_here();
-    wefti_waiter_init_poll(&poll->waiter, self);
+    wefti_waiter_init_task(&poll->waiter, self);
     poll->waiter.index = (uint32_t)direction; /* it is in no choice */
     poll->thing = io;
     poll->end = end_poll;
@@ -43,9 +43,10 @@ ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, in
     ssize_t result = begin_poll(self, poll);
     if (result)
         return result;
-    wefti_lock_take(&io->lock);
+    struct wefti_worker *w = wefti_worker_here(); /* which a poll does not leave */
+    wefti_desc_lock_by(io, w);
     if (io->closed) {
-        wefti_lock_give(&io->lock);
+        wefti_desc_unlock(io);
         return -EBADF;
     }
     io->users++;
@@ -53,11 +54,11 @@ ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, in
         result = io->closed ? -EBADF : -EAGAIN;
         if (result == -EAGAIN && io->ready[direction]) {
             uint32_t seen = io->events[direction]; /* C1 */
-            wefti_lock_give(&io->lock);
-            result = wefti_desc_try_call(io, direction, call, arg, full, seen);
+            wefti_desc_unlock(io);
+            result = wefti_desc_try_call(io, w, direction, call, arg, full, seen);
         }
         if (result == -EAGAIN && !io->ready[direction] && !io->closed) {
-            int error = wefti_desc_watch(io, wefti_worker_here());
+            int error = wefti_desc_watch(io, w);
             result = error ? error : -EAGAIN;
             io->ready[direction] |= io->always_ready || (io->mem && wefti_mem_hurry(io->mem));
         }
@@ -76,7 +77,7 @@ int wefti_desc_ready_poll(struct weft_io *io, weft_task *self, weft_wait *wait, 
     int result = begin_poll(self, poll);
     if (result || waited)
         return result;
-    wefti_lock_take(&io->lock);
+    wefti_desc_lock(io);
     result = io->closed                                 ? -EBADF
              : wefti_desc_is_worth(io, direction, mark) ? 0
                                                         : wefti_desc_watch(io, wefti_worker_here());
@@ -86,6 +87,6 @@ int wefti_desc_ready_poll(struct weft_io *io, weft_task *self, weft_wait *wait, 
         append_poll(io, self, poll, direction);
         result = -EAGAIN;
     }
-    wefti_lock_give(&io->lock);
+    wefti_desc_unlock(io);
     return result;
 }

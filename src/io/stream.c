@@ -12,7 +12,6 @@
 
 #define PARTS_MAX 1024 /* IOV_MAX */
 #define FILE_MAX ((size_t)1 << 30) /* bytes for one system call, which refuses more than it could return */
-#define SMALL 16384 /* bytes, whose sending takes about as long as the system call */
 
 static ssize_t or_error(ssize_t result) { return result < 0 ? -errno : result; }
 
@@ -39,7 +38,8 @@ static ssize_t write_once(struct weft_io *io, void *arg) {
 }
 
 /* A stream above a descriptor: the same calls, by its own functions. */
-static ssize_t layered(weft_io *io, int direction, weft_stream_call call, const void *bytes, size_t size) {
+static __attribute__((noinline)) ssize_t layered(weft_io *io, int direction, weft_stream_call call, const void *bytes,
+                                                 size_t size) {
     struct iovec part = {(void *)(uintptr_t)bytes, size};
     return direction == WEFTI_IN ? wefti_layer_read(io, &call, &part, 1) : wefti_layer_write(io, &call, &part, 1);
 }
@@ -52,16 +52,17 @@ static ssize_t read_nothing(weft_io *io) {
     return error;
 }
 
-ssize_t weft_read(weft_io *io, void *buffer, size_t size, weft_deadline until) {
+ssize_t wefti_read_anyhow(weft_io *io, void *buffer, size_t size, weft_deadline until) {
     if (WEFTI_UNLIKELY(size == 0)) {
         int error = wefti_desc_begin();
         return error ? error : read_nothing(io);
     }
     if (WEFTI_UNLIKELY(io->layer))
         return layered(io, WEFTI_IN, (weft_stream_call){.until = until}, buffer, size);
+    if (WEFTI_LIKELY(io->plain))
+        return wefti_desc_recv(io, buffer, size, until);
     struct buffer arg = {buffer, size};
-    struct wefti_poll_op op = {WEFTI_OP_RECV, io->fd, buffer, size, 0};
-    return wefti_desc_op(io, WEFTI_IN, read_once, &arg, size, io->socket ? &op : NULL, false, until);
+    return wefti_desc_call(io, WEFTI_IN, read_once, &arg, size, until);
 }
 
 ssize_t weft_read_poll(weft_io *io, weft_task *self, weft_wait *wait, void *buffer, size_t size) {
@@ -87,10 +88,10 @@ ssize_t weft_read_exact(weft_io *io, void *buffer, size_t size, weft_deadline un
 ssize_t weft_write_some(weft_io *io, const void *bytes, size_t size, weft_deadline until) {
     if (WEFTI_UNLIKELY(io->layer))
         return layered(io, WEFTI_OUT, (weft_stream_call){.until = until}, bytes, size);
+    if (WEFTI_LIKELY(io->plain))
+        return wefti_desc_send(io, bytes, size, until);
     struct buffer arg = {(void *)(uintptr_t)bytes, size};
-    struct wefti_poll_op op = {WEFTI_OP_SEND, io->fd, arg.bytes, size, 0};
-    bool small = io->socket && size && size <= SMALL;
-    return wefti_desc_op(io, WEFTI_OUT, write_once, &arg, size, small ? &op : NULL, true, until);
+    return wefti_desc_call(io, WEFTI_OUT, write_once, &arg, size, until);
 }
 
 ssize_t weft_write_poll(weft_io *io, weft_task *self, weft_wait *wait, const void *bytes, size_t size) {
@@ -100,10 +101,9 @@ ssize_t weft_write_poll(weft_io *io, weft_task *self, weft_wait *wait, const voi
     return wefti_desc_poll(io, self, wait, WEFTI_OUT, write_once, &arg, size);
 }
 
-ssize_t weft_write(weft_io *io, const void *bytes, size_t size, weft_deadline until) {
+ssize_t wefti_write_anyhow(weft_io *io, const void *bytes, size_t done, size_t size, weft_deadline until) {
     if (WEFTI_UNLIKELY(io->layer))
         return layered(io, WEFTI_OUT, (weft_stream_call){.until = until, .all = true}, bytes, size);
-    size_t done = 0;
     while (done < size) {
         ssize_t n = weft_write_some(io, (const char *)bytes + done, size - done, until);
         if (n < 0)

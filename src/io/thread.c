@@ -34,12 +34,12 @@ int wefti_thread_wait(struct weft_io *io, int direction, uint32_t *seen, int64_t
     struct wefti_waiter waiter;
     int error = wefti_waiter_init(&waiter), state = 1;
     if (error) {
-        wefti_lock_give(&io->lock);
+        wefti_desc_unlock(io);
         return error;
     }
     struct wefti_poke *poke = wefti_poke_take(); /* under the lock, which orders it before whoever pokes it */
     wefti_waiters_append(&io->waiting[direction], &waiter);
-    wefti_lock_give(&io->lock);
+    wefti_desc_unlock(io);
     bool token = false;
     while (!token && state == 1) { /* a poke that was not for us is none */
         int64_t limit = poke ? until : wefti_clock() + THREAD_LOOK;
@@ -51,11 +51,11 @@ int wefti_thread_wait(struct weft_io *io, int direction, uint32_t *seen, int64_t
     if (poke)
         wefti_poke_give(poke);
     if (!token) {
-        wefti_lock_take(&io->lock);
+        wefti_desc_lock(io);
         bool was = wefti_waiters_remove(&io->waiting[direction], &waiter);
         io->ready[direction] |= state == 0;
         *seen = io->events[direction];
-        wefti_lock_give(&io->lock);
+        wefti_desc_unlock(io);
         if (was)
             return state;
         wefti_waiter_settle(&waiter);

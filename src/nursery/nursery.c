@@ -317,7 +317,7 @@ int weft_nursery_await_poll(weft_nursery *nursery, weft_task *self, weft_wait *w
         if (!poll->end && n->waiters.first) {
             error = -EBUSY;
         } else if (!poll->end) {
-            wefti_waiter_init_poll(&poll->waiter, self);
+            wefti_waiter_init_task(&poll->waiter, self);
             wefti_waiters_append(&n->waiters, &poll->waiter);
             poll->end = end_wait;
             poll->thing = n;

@@ -22,16 +22,6 @@ int wefti_poke_open(void) {
     return fd < 0 ? -errno : fd;
 }
 
-uint32_t wefti_poll_ready(uint32_t bits) {
-    uint32_t ready = 0;
-    if (bits & (EPOLLHUP | EPOLLERR))
-        ready = WEFTI_READABLE | WEFTI_WRITABLE | WEFTI_READ_ENDED | WEFTI_WRITE_ENDED;
-    ready |= bits & (EPOLLIN | EPOLLPRI) ? WEFTI_READABLE : 0;
-    ready |= bits & EPOLLRDHUP ? WEFTI_READABLE | WEFTI_READ_ENDED : 0;
-    ready |= bits & EPOLLOUT ? WEFTI_WRITABLE : 0;
-    return ready;
-}
-
 int wefti_poller_open(struct wefti_poller *poller, bool uring) {
     poller->kind = &wefti_poller_uring;
     if (uring && poller->kind->open(poller) == 0)
@@ -124,18 +114,9 @@ int wefti_fd_state(int fd, uint32_t what) {
     return ready;
 }
 
-/* libc's are cancellation points of POSIX threads, which costs four locked instructions a call, and workers are never cancelled that
- * way.  Checkers look at libc's. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define CHECKED_CALLS 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define CHECKED_CALLS 1
-#endif
-#endif
-
+#ifndef WEFTI_DIRECT_CALLS
 ssize_t wefti_recv(int fd, void *bytes, size_t size) {
-#if defined(CHECKED_CALLS) || !defined(SYS_recvfrom)
+#if defined(WEFTI_CHECKED_CALLS) || !defined(SYS_recvfrom)
     ssize_t result = recv(fd, bytes, size, 0);
 #else
     ssize_t result = syscall(SYS_recvfrom, fd, bytes, size, 0, NULL, NULL);
@@ -144,13 +125,16 @@ ssize_t wefti_recv(int fd, void *bytes, size_t size) {
 }
 
 ssize_t wefti_send(int fd, const void *bytes, size_t size) {
-#if defined(CHECKED_CALLS) || !defined(SYS_sendto)
+#if defined(WEFTI_CHECKED_CALLS) || !defined(SYS_sendto)
     ssize_t result = send(fd, bytes, size, MSG_NOSIGNAL);
 #else
     ssize_t result = syscall(SYS_sendto, fd, bytes, size, MSG_NOSIGNAL, NULL, 0);
 #endif
     return result < 0 ? -errno : result;
 }
+#else
+_Static_assert(SYS_recvfrom == 45 && SYS_sendto == 44 && MSG_NOSIGNAL == 0x4000, "transfer.h");
+#endif
 
 /* A pipe without a reader raises SIGPIPE, and unlike a socket has no flag against it: hold the signal back, and take away the one that
  * we caused.  A process that ignores the signal, as servers do, pays two system calls more; pipes are not where that matters. */

@@ -193,8 +193,11 @@ int wefti_fds_sleep(const struct wefti_fd_wish *wishes, unsigned count, int poke
 /* What of `what` a descriptor is ready for now; 0: nothing. */
 int wefti_fd_state(int fd, uint32_t what);
 /* recv and send, which is without SIGPIPE; the result or -errno. */
+#include "plat/transfer.h"
+#ifndef WEFTI_DIRECT_CALLS
 ssize_t wefti_recv(int fd, void *bytes, size_t size);
 ssize_t wefti_send(int fd, const void *bytes, size_t size);
+#endif
 /* write and writev of something that is no socket, and sendfile, without SIGPIPE. */
 ssize_t wefti_write_quietly(int fd, const void *bytes, size_t size);
 ssize_t wefti_writev_quietly(int fd, const struct iovec *parts, int count);

@@ -8,6 +8,9 @@
 #ifndef WEFTI_PLAT_POLLER_H
 #define WEFTI_PLAT_POLLER_H
 
+#include <sys/epoll.h>
+
+#include "base/assert.h"
 #include "plat/plat.h"
 
 #define WEFTI_POLLER_BATCH 256 /* B57: completions a turn */
@@ -28,6 +31,15 @@ struct wefti_poller_kind {
 extern const struct wefti_poller_kind wefti_poller_epoll, wefti_poller_uring;
 
 /* What poll and epoll say, as WEFTI_READABLE and so on. */
-uint32_t wefti_poll_ready(uint32_t bits);
+static inline uint32_t wefti_poll_ready(uint32_t bits) {
+    uint32_t ready = (bits & EPOLLIN ? WEFTI_READABLE : 0) | (bits & EPOLLOUT ? WEFTI_WRITABLE : 0);
+    if (WEFTI_UNLIKELY(bits & ~(uint32_t)(EPOLLIN | EPOLLOUT))) {
+        ready |= bits & EPOLLPRI ? WEFTI_READABLE : 0;
+        ready |= bits & EPOLLRDHUP ? WEFTI_READABLE | WEFTI_READ_ENDED : 0;
+        ready |=
+            bits & (EPOLLHUP | EPOLLERR) ? WEFTI_READABLE | WEFTI_WRITABLE | WEFTI_READ_ENDED | WEFTI_WRITE_ENDED : 0;
+    }
+    return ready;
+}
 
 #endif

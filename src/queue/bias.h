@@ -46,26 +46,38 @@ struct wefti_bias {
 
 /* The rest of take, for all but the owner. */
 void wefti_bias_take_slow(struct wefti_bias *bias, void *self, uint32_t streak);
+/* Not inside: make it what it was at first, nobody's and without a past.  The owner gives it up without a heavy fence: he knows that he is
+ * not inside. */
+void wefti_bias_reset(struct wefti_bias *bias, void *self);
+
+/* O1 to O3.  True: inside, as its owner. */
+static inline bool wefti_bias_own(struct wefti_bias *bias, void *self) {
+    if (WEFTI_UNLIKELY(load_relaxed(&bias->owner) != self || !self)) /* a hint; O3 decides */
+        return false;
+    store_relaxed(&bias->busy, 1); /* O1 */
+    fence_light(); /* O2, pairs with T2 */
+    if (WEFTI_LIKELY(load_relaxed(&bias->owner) == self)) { /* O3: what others did before we became it, we know */
+        bias->by_owner = true;
+        return true;
+    }
+    store_release(&bias->busy, 0); /* pairs with T3 */
+    return false;
+}
 
 /* self: the calling worker, or NULL; streak: how often in a row makes it the owner, 0: never. */
 static inline void wefti_bias_take(struct wefti_bias *bias, void *self, uint32_t streak) {
-    if (WEFTI_LIKELY(self && load_relaxed(&bias->owner) == self)) { /* a hint; O3 decides */
-        store_relaxed(&bias->busy, 1); /* O1 */
-        fence_light(); /* O2, pairs with T2 */
-        if (WEFTI_LIKELY(load_relaxed(&bias->owner) == self)) { /* O3: what others did before we became it, we know */
-            bias->by_owner = true;
-            return;
-        }
-        store_release(&bias->busy, 0); /* pairs with T3 */
-    }
-    wefti_bias_take_slow(bias, self, streak);
+    if (WEFTI_UNLIKELY(!wefti_bias_own(bias, self)))
+        wefti_bias_take_slow(bias, self, streak);
 }
+
+/* T4. */
+void wefti_bias_give_slow(struct wefti_bias *bias);
 
 static inline void wefti_bias_give(struct wefti_bias *bias) {
     if (WEFTI_LIKELY(bias->by_owner))
         store_release(&bias->busy, 0); /* O4, pairs with T3 */
     else
-        wefti_lock_give(&bias->lock); /* T4 */
+        wefti_bias_give_slow(bias);
 }
 
 #endif

@@ -66,7 +66,8 @@ struct wefti_worker;
 /* The descriptors that a worker watches; made when the first of its tasks waits for one (io/desc.c). */
 struct wefti_watch {
     struct wefti_poller poller;
-    void (*dispatch)(struct wefti_worker *w, const struct wefti_poll_event *event); /* serve whoever waits */
+    void (*dispatch)(struct wefti_worker *w, const struct wefti_poll_event *events,
+                     int count); /* serve whoever waits */
     void (*forget)(struct wefti_worker *w); /* its poller is about to be closed */
     int count;        /* events collected and not yet dispatched */
     uint32_t waiting; /* tasks that wait for a descriptor; kept for the simulator only */
@@ -122,8 +123,8 @@ struct wefti_worker {
 
     struct wefti_wheel timers;   /* under timers_lock, if there are other workers */
     struct wefti_watch *watch;   /* NULL: no descriptors */
-    uint64_t calls_turn;         /* io/call.c: the turn in which ... */
-    uint32_t calls_left;         /* ... so many system calls may still follow each other */
+    uint64_t calls_turn;         /* io/call.c: the turn at the last look ... */
+    int32_t calls_left;          /* ... and how many calls there are until the next */
     struct wefti_nodes_cache messages; /* process/message.c */
     struct wefti_chain slots; /* process/table.c: free ones */
     uint32_t look_left;          /* polls until the clock and the descriptors are looked at; 0: there are none */

@@ -12,8 +12,7 @@ bool wefti_watch_dispatch(struct wefti_worker *w) {
     struct wefti_watch *watch = w->watch;
     if (!watch || !watch->count)
         return false;
-    for (int i = 0; i < watch->count; i++)
-        watch->dispatch(w, &watch->events[i]);
+    watch->dispatch(w, watch->events, watch->count);
     watch->count = 0;
     return true;
 }

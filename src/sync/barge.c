@@ -186,7 +186,7 @@ int wefti_barge_poll(struct wefti_sync *s, const struct wefti_barge *kind, uint6
     struct wefti_waiter *waiter = &wait->poll.waiter;
     if (!again)
         wait->since = weft_now();
-    wefti_waiter_init_poll(waiter, self);
+    wefti_waiter_init_task(waiter, self);
     waiter->slot = (void *)(uintptr_t)want;
     wait->poll.end = end;
     wait->poll.thing = s;

@@ -97,7 +97,7 @@ static inline int wefti_poll_begin(struct wefti_poll_wait *poll, void (*end)(str
 /* Under the lock: it waits from now on.  -EAGAIN. */
 static inline int wefti_poll_wait(struct wefti_sync *sync, struct wefti_poll_wait *poll, struct weft_task *self,
                                   void (*end)(struct wefti_poll_wait *), void *thing) {
-    wefti_waiter_init_poll(&poll->waiter, self);
+    wefti_waiter_init_task(&poll->waiter, self);
     poll->end = end;
     poll->thing = thing;
     wefti_waiters_append(&sync->waiters, &poll->waiter);

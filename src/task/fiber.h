@@ -55,16 +55,16 @@ struct wefti_fiber {
     bool discard : 1; /* may be ended in the midst of metered code */
     uint8_t preempt_off; /* depth of weft_preempt_off */
     int32_t ops_left; /* metering (fiber/meter.h): until something is due; below 0: it is, and as many are owed */
-    weft_fiber_fn fn;
+    _Atomic int64_t waits_since; /* for dumps, to a tick */
     void *value; /* weft_fiber_result */
 
+    weft_fiber_fn fn;
     struct wefti_owner *owner; /* NULL: the runtime */
     struct wefti_account *account; /* NULL: nothing it does is charged */
     uint64_t ops_end; /* all ops it will have used when `ops_left` is 0 */
     struct wefti_fiber *next, *prev; /* the owner's list */
     _Atomic int64_t shield_until; /* weft_shield_until: its own limit for shields ... */
     _Atomic int64_t grace; /* ... and that of whoever cancelled it */
-    _Atomic int64_t waits_since; /* for dumps, to a tick */
 };
 
 /* What an exhausted fiber waits for. */

@@ -65,6 +65,36 @@ MC_TEST(bias_two_workers, .proves = "R33", .bound = 3, .seconds = 4) {
     end();
 }
 
+/* The owner gives it up, while another comes; then it is as it was at first. */
+MC_TEST(bias_reset, .proves = "R33", .bound = 3, .seconds = 4) {
+    start();
+    enter(1, 2);
+    mc_assert(load_relaxed(&bias->owner) == &worker[1]);
+    int t = mc_spawn(thread_once, NULL);
+    wefti_bias_reset(bias, &worker[1]);
+    enter(1, 1);
+    mc_join(t);
+    mc_assert(inside == 4);
+    mc_assert(load_relaxed(&bias->owner) == NULL);
+    end();
+}
+
+/* Another makes it nobody's, while its owner is inside or comes in. */
+static void reset_by_other(void *unused) {
+    (void)unused;
+    wefti_bias_reset(bias, NULL);
+    enter(2, 1);
+}
+MC_TEST(bias_reset_by_other, .proves = "R33", .bound = 3, .seconds = 4) {
+    start();
+    enter(1, 2);
+    int t = mc_spawn(reset_by_other, NULL);
+    enter(1, 1);
+    mc_join(t);
+    mc_assert(inside == 4 && bias->losses == 0);
+    end();
+}
+
 /* After three losses it stays an ordinary lock. */
 MC_TEST(bias_gives_up, .proves = "R33", .bound = 1) {
     start();

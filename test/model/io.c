@@ -37,11 +37,23 @@ static ssize_t read_now(void) { return wefti_desc_call(io, WEFTI_IN, read_bytes,
 static void arrive(void *count) {
     add_relaxed(&bytes, (int)(intptr_t)count);
     struct wefti_poll_event event = {.tag = io, .ready = WEFTI_READABLE};
-    worker.watch->dispatch(&worker, &event);
+    worker.watch->dispatch(&worker, &event, 1);
 }
 
 MC_TEST(io_event_against_call, .leaks_ok = true, .bound = 3) {
     start(WEFTI_STREAM);
+    int a = mc_spawn(arrive, (void *)1);
+    mc_assert(read_now() == 1);
+    mc_join(a);
+    finish();
+}
+
+/* The worker that hears of events has the lock for its own. */
+MC_TEST(io_event_of_owner, .leaks_ok = true, .bound = 2) {
+    start(WEFTI_STREAM);
+    rt.bias_streak = WEFTI_BIAS_STREAK;
+    arrive((void *)0), arrive((void *)0);
+    mc_assert(load_relaxed(&io->lock.owner) == &worker);
     int a = mc_spawn(arrive, (void *)1);
     mc_assert(read_now() == 1);
     mc_join(a);
@@ -115,7 +127,7 @@ static void forget(void *unused) {
 
 MC_TEST(io_forget_against_call, .leaks_ok = true, .bound = 2) {
     start(WEFTI_STREAM);
-    io->watcher = &worker;
+    store_relaxed(&io->watcher, &worker);
     int a = mc_spawn(forget, NULL);
     mc_assert(read_now() == 1);
     mc_join(a);
@@ -166,7 +178,7 @@ static struct wefti_op op;
 static void end_op(void *unused) {
     (void)unused;
     struct wefti_poll_event event = {.tag = &op, .ready = WEFTI_DONE, .result = 5};
-    wefti_op_done(&event);
+    wefti_op_done(&worker, &event);
 }
 
 MC_TEST(io_op_is_done, .bound = 3) {

@@ -84,6 +84,5 @@ static void ping(unsigned index, void *arg) {
 TEST(park_ping_pong, "B35 B36") {
     rounds = 5000;
     harness_threads(2, ping, NULL);
-    CHECK_LE(wakes, waits); /* only for sleepers */
-    CHECK_LE(wakes, 2 * rounds);
+    CHECK_LE(wakes, 2 * rounds); /* one a token at most; of those, who had not yet asked the system has not waited */
 }

@@ -1,0 +1,113 @@
+/* quick.c - weft_read and weft_write of a socket as servers make them, in as little code as possible.
+ *
+ * Why.    A call returns from the kernel to cold caches: what it costs on our side is the number of lines of code and data that it touches,
+ *         more than instructions.  So the way of nearly all calls is here in one piece: of a fiber that nothing is the matter with, on the
+ *         worker that has the descriptor's lock for its own, and watches it.  Everything else goes to call.c, from the
+ *         beginning: nothing has happened yet.
+ * Steps.  C1 to C3 of desc.h.
+ */
+#include <weft/io.h>
+
+#include "io/call.h"
+
+/* True: the lock is held.  Nothing here waits, so `w` may come from the thread-local. */
+static inline bool begin_quickly(struct weft_io *io, struct wefti_worker *w) {
+    struct weft_task *task = w ? w->current : NULL;
+    if (WEFTI_UNLIKELY(!io->plain || !task || !wefti_task_is_fiber(task) ||
+                       (load_relaxed(&task->word) & WEFTI_CANCELLED) || /* a flag, nothing behind it */
+                       load_relaxed(&wefti_accounts_exist) || /* a hint */
+                       --w->calls_left <= 0 || !wefti_bias_own(&io->lock, w)))
+        return false;
+    if (WEFTI_LIKELY(!io->closed))
+        return true;
+    wefti_desc_unlock(io);
+    return false;
+}
+
+static inline void leave_quickly(struct weft_io *io) {
+    if (WEFTI_UNLIKELY(wefti_desc_leave_and_unlock(io)))
+        wefti_desc_finish(io);
+}
+
+/* With io_uring: an operation.  The lock is held, and given back.  False: it was none, make the call in another way. */
+static __attribute__((noinline)) bool by_ring(struct weft_io *io, struct wefti_worker *w, int direction, void *bytes,
+                                              size_t size, int64_t until, ssize_t *result) {
+    bool read = direction == WEFTI_IN, small = read || size <= WEFTI_OP_SMALL;
+    struct wefti_watch *ring = until > 0 && size && small && !(read && io->ready[direction]) ? wefti_op_ring(w) : NULL;
+    if (!ring) {
+        wefti_desc_unlock(io);
+        return false;
+    }
+    uint32_t seen = io->events[direction]; /* C1 */
+    io->users++;
+    *result = wefti_op_call(io, direction, ring, bytes, size, until);
+    wefti_desc_lock_by(io, w); /* only pinned fibers have a ring */
+    bool made = *result != -ENOBUFS && *result != -EINTR;
+    if (made && read)
+        wefti_desc_note_op(io, direction, *result, size, seen);
+    leave_quickly(io);
+    return made;
+}
+
+ssize_t weft_read(weft_io *io, void *bytes, size_t size, weft_deadline until) {
+    struct wefti_worker *w = wefti_worker_self();
+    if (WEFTI_UNLIKELY(!size || !begin_quickly(io, w))) /* of nothing, not even a wait */
+        return wefti_read_anyhow(io, bytes, size, until);
+    ssize_t result;
+    if (w->rt->uring)
+        return by_ring(io, w, WEFTI_IN, bytes, size, until, &result) ? result
+                                                                     : wefti_read_anyhow(io, bytes, size, until);
+    uint32_t seen = io->events[WEFTI_IN]; /* C1 */
+    int error = 0;
+    bool waits = !io->ready[WEFTI_IN];
+    if (WEFTI_UNLIKELY(waits && (load_relaxed(&io->watcher) != w || until <= 0))) { /* the lock orders it */
+        wefti_desc_unlock(io);
+        return wefti_read_anyhow(io, bytes, size, until);
+    }
+    io->users++;
+    if (waits) {
+        error = wefti_fiber_waits(io, w, WEFTI_IN, &seen, until);
+        w = wefti_worker_here();
+    } else {
+        wefti_desc_unlock(io);
+    }
+    result = WEFTI_LIKELY(!error) ? wefti_recv(io->fd, bytes, size) : error; /* C2 */
+    wefti_desc_lock_by(io, w);
+    if (WEFTI_LIKELY(!error))
+        wefti_desc_note(io, WEFTI_IN, result, size, seen); /* C3 */
+    leave_quickly(io);
+    if (WEFTI_LIKELY(result > 0))
+        return result;
+    return result == -EAGAIN || result == -EINTR || error == -ETIMEDOUT /* too late: it looks once */
+               ? wefti_read_anyhow(io, bytes, size, until)
+               : result;
+}
+
+ssize_t weft_write(weft_io *io, const void *bytes, size_t size, weft_deadline until) {
+    struct wefti_worker *w = wefti_worker_self();
+    if (WEFTI_UNLIKELY(!size || !begin_quickly(io, w))) /* of nothing, not even a system call */
+        return wefti_write_anyhow(io, bytes, 0, size, until);
+    ssize_t result;
+    if (w->rt->uring) {
+        if (!by_ring(io, w, WEFTI_OUT, (void *)(uintptr_t)bytes, size, until, &result))
+            result = 0;
+        return result < 0 || (size_t)result == size ? result
+                                                    : wefti_write_anyhow(io, bytes, (size_t)result, size, until);
+    }
+    uint32_t seen = io->events[WEFTI_OUT]; /* C1 */
+    if (WEFTI_UNLIKELY(!io->ready[WEFTI_OUT])) {
+        wefti_desc_unlock(io);
+        return wefti_write_anyhow(io, bytes, 0, size, until);
+    }
+    io->users++;
+    wefti_desc_unlock(io);
+    result = wefti_send(io->fd, bytes, size); /* C2 */
+    wefti_desc_lock_by(io, w);
+    wefti_desc_note(io, WEFTI_OUT, result, size, seen); /* C3 */
+    leave_quickly(io);
+    if (WEFTI_LIKELY(result == (ssize_t)size))
+        return result;
+    return result >= 0 || result == -EAGAIN || result == -EINTR
+               ? wefti_write_anyhow(io, bytes, result > 0 ? (size_t)result : 0, size, until)
+               : result;
+}
