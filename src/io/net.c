@@ -237,29 +237,34 @@ static bool is_passing(int error) {
 /* Out of descriptors: one is kept for this moment, to take the waiting connection and close it. */
 static _Atomic int reserve = -1;
 
-static void turn_away(struct weft_io *listener, int64_t until) {
-    if (listener->mem) {
-        wefti_mem_turn_away(listener->mem);
-        return;
-    }
-    int kept = xchg_relaxed(&reserve, -1); /* a number: whose it is follows from who got it */
-    if (kept >= 0)
-        close(kept);
-    int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd >= 0)
-        close(fd);
-    if (kept < 0 && fd < 0) {
-        int64_t later = weft_after(PAUSE);
-        weft_sleep_until(later < until ? later : until);
-    }
-}
-
 static void keep_reserve(void) {
     if (load_relaxed(&reserve) >= 0) /* a hint */
         return;
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC), none = -1;
     if (fd >= 0 && !cas_relaxed(&reserve, &none, fd)) /* a number */
         close(fd);
+}
+
+/* -1; or the connection's, if there have come to be enough of them meanwhile: then it may stay. */
+static int turn_away(struct weft_io *listener, weft_addr *from, int64_t until) {
+    if (listener->mem) {
+        wefti_mem_turn_away(listener->mem);
+        return -1;
+    }
+    int kept = xchg_relaxed(&reserve, -1); /* a number: whose it is follows from who got it */
+    if (kept >= 0)
+        close(kept);
+    ssize_t fd = accept_once(listener, from);
+    if (fd >= 0) {
+        keep_reserve();
+        if (load_relaxed(&reserve) >= 0) /* a hint */
+            return (int)fd;
+        close((int)fd);
+    } else { /* nobody is there: the system looks for a number first */
+        int64_t later = weft_after(PAUSE);
+        weft_sleep_until(later < until ? later : until);
+    }
+    return -1;
 }
 
 /* A descriptor that was accepted, and what the caller gets. */
@@ -297,8 +302,10 @@ int weft_accept(weft_io *listener, weft_io **out, weft_addr *peer, weft_deadline
         if (fd == -EMFILE || fd == -ENFILE) {
             if (wefti_desc_enter(listener))
                 return -EBADF;
-            turn_away(listener, until);
+            int found = turn_away(listener, &from, until);
             wefti_desc_leave(listener);
+            if (found >= 0)
+                return welcome(listener, found, &from, out, peer);
             if (until != WEFT_NEVER && weft_now() >= until)
                 return -ETIMEDOUT;
         } else if (!is_passing((int)fd)) {
