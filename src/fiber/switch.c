@@ -360,35 +360,31 @@ static __attribute__((noinline)) int wait_at_most(struct wefti_fiber *self, bool
     return error;
 }
 
-int wefti_fiber_wait(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, int64_t until, const char *what) {
-    wait_begin(wefti_worker_here(), self, what);
+static inline __attribute__((always_inline)) int wait_for(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg,
+                                                          int64_t until, const char *what) {
+    struct wefti_worker *w = wefti_worker_here();
+    wait_begin(w, self, what);
     if (until != WEFT_NEVER)
         return wait_at_most(self, ready, arg, until);
     while (!ready(arg)) {
         if (WEFTI_UNLIKELY(load_relaxed(&self->task.word) & WEFTI_CANCELLED)) /* a hint; it looks again */
             return wait_at_most(self, ready, arg, until);
-        wefti_fiber_suspend(self);
-    }
-    store_relaxed(&self->waits, NULL);
-    return 0;
-}
-
-static bool is_set(void *flag) { return load_acquire((_Atomic uint32_t *)flag); /* as below */ }
-
-int wefti_fiber_wait_set(struct wefti_fiber *self, _Atomic uint32_t *flag, int64_t until, const char *what) {
-    struct wefti_worker *w = wefti_worker_here();
-    wait_begin(w, self, what);
-    if (until != WEFT_NEVER)
-        return wait_at_most(self, is_set, flag, until);
-    while (!load_acquire(flag)) { /* pairs with whoever sets it */
-        if (WEFTI_UNLIKELY(load_relaxed(&self->task.word) & WEFTI_CANCELLED)) /* a hint; it looks again */
-            return wait_at_most(self, is_set, flag, until);
         suspend(w, self);
         if (WEFTI_UNLIKELY(self->migrate))
             w = wefti_worker_here();
     }
     store_relaxed(&self->waits, NULL);
     return 0;
+}
+
+int wefti_fiber_wait(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, int64_t until, const char *what) {
+    return wait_for(self, ready, arg, until, what);
+}
+
+static bool is_set(void *flag) { return load_acquire((_Atomic uint32_t *)flag); /* pairs with whoever sets it */ }
+
+int wefti_fiber_wait_set(struct wefti_fiber *self, _Atomic uint32_t *flag, int64_t until, const char *what) {
+    return wait_for(self, is_set, flag, until, what);
 }
 
 void wefti_fiber_wait_always(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, const char *what) {
