@@ -4,25 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/known.h"
 #include "cares/cares.h"
 
 #define MILLISECOND INT64_C(1000000)
 #define DOMAINS_MAX 16u
 
-/* As wefti_known_struct, which is not ours to call. */
 static int known(const weft_cares_options *given, weft_cares_options *options) {
     *options = (weft_cares_options)WEFT_CARES_OPTIONS_INIT;
-    if (!given)
-        return 0;
-    if (given->size < offsetof(weft_cares_options, servers) + sizeof given->servers)
-        return -EINVAL;
-    for (size_t i = sizeof *options; i < given->size; i++)
-        if (((const char *)given)[i])
-            return -E2BIG;
-    size_t size = given->size < sizeof *options ? given->size : sizeof *options;
-    memcpy(options, given, size);
-    options->size = sizeof *options;
-    return options->timeout < 0 || options->tries < 0 || options->timeout / MILLISECOND > INT_MAX ? -EINVAL : 0;
+    int error = given ? wefti_known_struct(given, offsetof(weft_cares_options, servers) + sizeof given->servers,
+                                           options, sizeof *options)
+                      : 0;
+    return error                                                                                    ? error
+           : options->timeout < 0 || options->tries < 0 || options->timeout / MILLISECOND > INT_MAX ? -EINVAL
+                                                                                                    : 0;
 }
 
 static int error_of(int status) {

@@ -42,7 +42,6 @@
 #define WEFTI_CANCEL_GRACE INT64_C(2000000000) /* R36: how long cancelled tasks and held references may take */
 
 #define WEFTI_REASONS 256u
-#define WEFTI_STRUCT_MAX 4096u /* a config or spec that says it is larger was not initialised */
 
 /* Why a task is handed to the scheduler. */
 enum wefti_submit {

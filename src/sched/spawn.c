@@ -25,18 +25,6 @@ INLINE void fill(struct weft_task *task, const weft_spec *spec) {
     }
 }
 
-int wefti_known_struct(const void *given, size_t least, void *known, size_t size) {
-    size_t said = *(const size_t *)given;
-    if (said < least || said > WEFTI_STRUCT_MAX)
-        return -EINVAL;
-    for (size_t i = size; i < said; i++)
-        if (((const unsigned char *)given)[i])
-            return -E2BIG;
-    memset(known, 0, size);
-    memcpy(known, given, said < size ? said : size);
-    return 0;
-}
-
 /* It is not to be queued after all.  Nobody has it but, perhaps, a walk over the slabs with a reference: end it as a task ends. */
 static void refuse(struct weft_task *task, void (*undo)(struct weft_task *task), bool handle) {
     if (wefti_task_is_fiber(task) && wefti_fiber_of(task)->account)

@@ -2,6 +2,7 @@
 #ifndef WEFTI_SCHED_SPAWN_H
 #define WEFTI_SCHED_SPAWN_H
 
+#include "base/known.h"
 #include "sched/sched.h"
 
 /* A slot, and where its task will go. */
@@ -35,9 +36,5 @@ void wefti_spawn_refuse(const struct wefti_room *room, bool handle);
 
 /* weft_spawn for the library's own tasks: no profile forbids them, and nobody pays. */
 int wefti_spawn_freely(struct weft_runtime *rt, const weft_spec *spec, weft_task **handle);
-
-/* A struct from a caller, whose first field is its size, as this library knows it.  One from an older header is shorter, one from a
- * newer header may be longer as long as what we do not know is zero.  Returns 0; -EINVAL; -E2BIG. */
-int wefti_known_struct(const void *given, size_t least, void *known, size_t size);
 
 #endif

@@ -4,24 +4,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/known.h"
 #include "tls/tls.h"
 
 #define HANDSHAKE_TIMEOUT INT64_C(10000000000)
 
-/* As wefti_known_struct, which is not ours to call. */
 static int known(const weft_tls_options *given, weft_tls_options *options) {
     *options = (weft_tls_options)WEFT_TLS_OPTIONS_INIT;
-    if (!given)
-        return 0;
-    if (given->size < offsetof(weft_tls_options, cert_file) + sizeof given->cert_file)
-        return -EINVAL;
-    for (size_t i = sizeof *options; i < given->size; i++)
-        if (((const char *)given)[i])
-            return -E2BIG;
-    size_t size = given->size < sizeof *options ? given->size : sizeof *options;
-    memcpy(options, given, size);
-    options->size = sizeof *options;
-    return options->handshake_timeout < 0 ? -EINVAL : 0;
+    int error = given ? wefti_known_struct(given, offsetof(weft_tls_options, cert_file) + sizeof given->cert_file,
+                                           options, sizeof *options)
+                      : 0;
+    return error ? error : options->handshake_timeout < 0 ? -EINVAL : 0;
 }
 
 /* "h2,http/1.1" as on the wire. */
