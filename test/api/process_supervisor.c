@@ -1,52 +1,6 @@
 /* process_supervisor.c - supervised processes: strategies, pauses, order, trees; under sim the defaults, in virtual time. */
-#include <weft/supervisor.h>
-
 #include "process.h"
-
-#define EVENTS 128
-
-static struct {
-    unsigned count;
-    struct {
-        size_t child;
-        weft_supervised what;
-        int status;
-        int64_t at;
-    } event[EVENTS];
-} told;
-
-static void note(void *arg, size_t child, weft_supervised what, int status) {
-    (void)arg;
-    REQUIRE_LT(told.count, EVENTS);
-    told.event[told.count].child = child;
-    told.event[told.count].what = what;
-    told.event[told.count].status = status;
-    told.event[told.count++].at = weft_now();
-}
-
-static const char *story(void) {
-    static char text[EVENTS * 4];
-    char *at = text;
-    for (unsigned i = 0; i < told.count; i++)
-        at += sprintf(at, "%s%c%zu", i ? " " : "", "SEG"[told.event[i].what], told.event[i].child);
-    return text;
-}
-
-static int64_t second(void) { return fixture_on("sim") ? INT64_C(1000000000) : INT64_C(1000000); }
-
-static weft_supervisor_config config_of(weft_strategy strategy, uint32_t intensity) {
-    weft_supervisor_config config = WEFT_SUPERVISOR_CONFIG_INIT;
-    config.strategy = strategy;
-    config.intensity = intensity;
-    config.report = note;
-    if (!fixture_on("sim")) {
-        config.period = 60 * INT64_C(1000000000);
-        config.backoff_min = second();
-        config.backoff_max = 90 * second();
-        config.stable = 60 * INT64_C(1000000000);
-    }
-    return config;
-}
+#include "supervised.h"
 
 struct run {
     weft_supervisor_config config;
@@ -67,9 +21,6 @@ static void supervise(weft_supervisor_config config, const weft_process_child *c
 }
 
 /* -- Children. */
-
-static atomic_int runs;
-static int fail_often(void *arg) { return atomic_fetch_add(&runs, 1) < (int)(intptr_t)arg ? -EIO : 0; }
 
 /* Sits until the other has failed once, which it waits for. */
 static int fail_once(void *arg) {
