@@ -319,20 +319,31 @@ MC_CASE(nursery_cascade_past_shield, cascade_past_shield, .proves = "J23 J24", .
 
 /* -- The deadline against the last child, and against the end of the nursery. */
 
+#define MS INT64_C(1000000)
+
+enum { PASSED, SOON, MOVED };
+
 static void deadline(void) {
     start(1);
     mc_assert(weft_nursery_create(rt, NULL, &n) == 0);
-    mc_assert(weft_nursery_go(n, mc_arg() ? wait_for_ever : child, NULL, NULL) == 0);
-    if (mc_arg()) /* moved to an earlier time */
+    mc_assert(weft_nursery_go(n, mc_arg() == MOVED ? wait_for_ever : child, NULL, NULL) == 0);
+    int64_t begun = wefti_clock();
+    if (mc_arg() == MOVED) /* to an earlier time */
         mc_assert(weft_nursery_set_deadline(n, INT64_MAX - 1) == 0);
-    mc_assert(weft_nursery_set_deadline(n, WEFT_NOW) == 0); /* its task may run at any time from now on */
+    mc_assert(weft_nursery_set_deadline(n, mc_arg() == PASSED ? WEFT_NOW
+                                           : mc_arg() == SOON ? begun + 3000 /* the clock moves when it is looked at */
+                                                              : begun + 5 * MS) == 0);
     result = weft_nursery_await(n);
-    mc_assert(result == -ETIMEDOUT || (!mc_arg() && result == 0));
+    mc_assert(result == -ETIMEDOUT || (mc_arg() != MOVED && result == 0));
+    mc_assert(wefti_clock() < begun + 1000 * MS);
     end();
 }
 MC_CASE(nursery_deadline, deadline, .proves = "J29 J30", .bound = 1, .stale_counts = true, .seconds = 4);
 MC_CASE(nursery_deadline_two, deadline, .proves = "J29 J30", .mode = MC_PCT, .max_exec = 4000);
-MC_CASE(nursery_deadline_waiting, deadline, .arg = 1, .proves = "J25", .mode = MC_PCT, .max_exec = 4000);
+MC_CASE(nursery_deadline_soon, deadline, .arg = SOON, .proves = "J25", .mode = MC_PCT, .idle_timeouts = 4,
+        .max_exec = 4000);
+MC_CASE(nursery_deadline_waiting, deadline, .arg = MOVED, .proves = "J25", .mode = MC_PCT, .idle_timeouts = 4,
+        .max_exec = 4000);
 
 static int time_out(void *arg) {
     (void)arg;
