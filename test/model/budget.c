@@ -23,6 +23,8 @@ static void begin(void) {
 static void end(void) {
     weft_result result;
     mc_assert(weft_join(task, &result, WEFT_NEVER) == 0);
+    mc_assert(weft_runtime_stop(rt, WEFT_NEVER) == 0);
+    mc_assert(wefti_word_refs(load_relaxed(&task->word)) == 1); /* the handle: who woke it has left */
     weft_task_drop(task);
     int got = load_relaxed(&paid);
     mc_assert(result.status == 0 ? got == 2 : result.status == -ECANCELED && got == 1);
