@@ -131,3 +131,21 @@ MC_TEST(deque_wraps, .proves = "W17 W18") {
     empty();
     all_came_out(0, 5);
 }
+
+static void *copied[2]; /* plain */
+
+static void copy_two(void *unused) {
+    (void)unused;
+    wefti_deque_steal(&deque, copied, 2);
+}
+
+/* A slot is filled again after its thief has read it. */
+MC_TEST(deque_fills_slot_after_thief, .proves = "W18", .bound = 3) {
+    for (int i = 0; i < 4; i++)
+        push(i);
+    wefti_deque_publish(&deque, 4);
+    int t = mc_spawn(copy_two, NULL);
+    if (wefti_deque_push(&deque, make(4)))
+        mc_assert(copied[0] == &items[0] && copied[1] == &items[1]);
+    mc_join(t);
+}

@@ -1,4 +1,4 @@
-/* extra_runtime.c - the whole runtime again, where a mutant had survived: its start, its end, deadlocks, dumps. */
+/* runtime_life.c - the whole runtime: its start, its end, driven by hand, deadlocks, dumps. */
 #include "model.h"
 #include "model_rt.h"
 #include "sched/sched.h"

@@ -1,4 +1,4 @@
-/* extra_sched.c - workers made by hand: who is woken, who does not sleep, and what a claim hands over.
+/* sched_by_hand.c - workers made by hand: who is woken, who does not sleep, and what a claim hands over.
  *
  * Most of these have one thread: they are about a decision, not about a race.  Worker 1 has announced itself as asleep,
  * and worker 0, on this thread, does something that must wake it. */
