@@ -215,6 +215,22 @@ static void destroyed(void) {
 }
 MC_CASE(sync_mutex_destroyed, destroyed, .arg = 0, .proves = "R31", .bound = 3, .seconds = 6);
 
+/* Destroyed when somebody who waited has been woken, and is on his way to it: refused until he has had it. */
+static void destroyed_on_his_way(void) {
+    begin();
+    mc_assert(weft_mutex_lock(mutex, WEFT_NEVER) == 0);
+    int a = mc_spawn(locker, (void *)1), error;
+    until_waits(&mutex->room);
+    mc_assert(weft_mutex_unlock(mutex) == 0);
+    while ((error = weft_mutex_destroy(mutex)) == -EBUSY)
+        wefti_relax();
+    mc_assert(error == 0 && data == 1);
+    mc_join(a);
+    wefti_free(mutex, sizeof *mutex);
+}
+MC_CASE(sync_mutex_destroyed_on_his_way, destroyed_on_his_way, .arg = 0, .proves = "R31", .mode = MC_PCT,
+        .max_exec = 2000);
+
 /* -- Fibers and poll tasks that are cancelled, against an owner that unlocks. */
 
 static int fiber_locks(void *unused) {
