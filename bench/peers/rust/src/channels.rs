@@ -3,7 +3,7 @@ use crate::{report, since};
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Instant;
-use tokio::sync::mpsc::{channel, Sender};
+use tokio::sync::mpsc::{channel, Receiver, Sender};
 
 async fn pingpong(quick: bool) -> bool {
     let n: u64 = if quick { 100_000 } else { 1_000_000 };
@@ -78,33 +78,62 @@ async fn skynet(quick: bool) -> bool {
     sum == leaves * (leaves - 1) / 2
 }
 
-async fn select(quick: bool) -> bool {
-    let n: u64 = if quick { 100_000 } else { 1_000_000 };
-    let each = n / 4;
+fn lane(each: u64) -> Receiver<u64> {
+    let (tx, rx) = channel::<u64>(1);
+    tokio::spawn(async move {
+        for i in 0..each {
+            tx.send(i).await.unwrap();
+        }
+    });
+    rx
+}
+
+async fn select_2(n: u64) -> (f64, bool) {
+    let each = n / 2;
     let start = Instant::now();
-    let lane = || {
-        let (tx, rx) = channel::<u64>(1);
-        tokio::spawn(async move {
-            for i in 0..each {
-                tx.send(i).await.unwrap();
-            }
-        });
-        rx
-    };
-    let (mut a, mut b, mut c, mut d) = (lane(), lane(), lane(), lane());
+    let (mut a, mut b) = (lane(each), lane(each));
+    let (mut sum, mut count) = (0, 0);
+    while let Some(v) = tokio::select! {
+        Some(v) = a.recv() => Some(v),
+        Some(v) = b.recv() => Some(v),
+        else => None,
+    } {
+        sum += v;
+        count += 1;
+    }
+    (since(start, n as f64), count == n && sum == 2 * (each * (each - 1) / 2))
+}
+
+async fn select_8(n: u64) -> (f64, bool) {
+    let each = n / 8;
+    let start = Instant::now();
+    let (mut a, mut b, mut c, mut d) = (lane(each), lane(each), lane(each), lane(each));
+    let (mut e, mut f, mut g, mut h) = (lane(each), lane(each), lane(each), lane(each));
     let (mut sum, mut count) = (0, 0);
     while let Some(v) = tokio::select! {
         Some(v) = a.recv() => Some(v),
         Some(v) = b.recv() => Some(v),
         Some(v) = c.recv() => Some(v),
         Some(v) = d.recv() => Some(v),
+        Some(v) = e.recv() => Some(v),
+        Some(v) = f.recv() => Some(v),
+        Some(v) = g.recv() => Some(v),
+        Some(v) = h.recv() => Some(v),
         else => None,
     } {
         sum += v;
         count += 1;
     }
-    report("select", since(start, n as f64), "ns/message");
-    count == n && sum == 4 * (each * (each - 1) / 2)
+    (since(start, n as f64), count == n && sum == 8 * (each * (each - 1) / 2))
+}
+
+async fn select(quick: bool) -> bool {
+    let n: u64 = if quick { 100_000 } else { 1_000_000 };
+    let (two, ok) = select_2(n).await;
+    let (eight, good) = select_8(n).await;
+    report("select_2", two, "ns/message");
+    report("select_8", eight, "ns/message");
+    ok && good
 }
 
 /// None: not a workload of channels.  Runs inside a task, on a worker.
