@@ -109,6 +109,11 @@ void wefti_pages_drop_many(const struct wefti_pages *pages, uint32_t count) {
 
 int *wefti_errno_at(void) { return &errno; }
 
+/* Of the C++ ABI (Itanium), which every C++ runtime on Linux follows.  Weak: the program brings it, or has none. */
+extern struct wefti_exceptions *__cxa_get_globals(void) __attribute__((weak));
+
+struct wefti_exceptions *wefti_exceptions_at(void) { return __cxa_get_globals ? __cxa_get_globals() : NULL; }
+
 /* -- Overflow ---------------------------------------------------------------------------------------- */
 
 typedef bool (*overflow_fn)(uintptr_t address, char *text, size_t room);
