@@ -82,8 +82,8 @@ size_t wefti_stack_guard(void *low) {
     if (mprotect(low, size, PROT_NONE) == 0)
         return size;
     if (!xchg_relaxed(&told, true)) {
-        static const char text[] =
-            "weft: no more guard pages for stacks: raise vm.max_map_count, or run Linux 6.13 or later\n";
+        static const char text[] = "weft: no more guard pages for stacks: raise vm.max_map_count to twice the number "
+                                   "of fibers, or run Linux 6.13 or later\n";
         wefti_write(2, text, sizeof text - 1);
     }
     return 0;
