@@ -24,9 +24,9 @@
  * Floating point.  A fiber begins with the rounding mode of the thread that created the runtime, and keeps its own; one that changes it
  * sets it back before it returns, as any function does.
  *
- * C++.  An exception must not leave the fiber's function, and a fiber must not wait while it handles one (in a catch block, or in a destructor that
- * runs because of one): the C++ runtime keeps a list of those for each thread, which the fibers of a worker share.  In metered code put
- * weft_preempt_off and weft_preempt_on around it.
+ * C++.  An exception must not leave the fiber's function.  Each fiber has its own: it may wait while it handles one, or in a destructor that
+ * runs because of one.  For that the C++ runtime (libstdc++, libc++abi) must be there when weft is loaded; a C program that later
+ * dlopens something in C++ has fibers that must not wait then.
  *
  * Cancellation.  A cancelled fiber that has not begun never does.  One that waits is woken: the call returns -ECANCELED, and so
  * does every later wait, until it returns.  Clean-up that must wait itself goes between weft_shield and weft_unshield.

@@ -131,7 +131,12 @@ static __attribute__((noinline)) void left_open(struct wefti_fiber *fiber) {
 static __attribute__((noinline)) int run_discardable(struct wefti_fiber *fiber) {
     jmp_buf out;
     fiber->stack->escape = &out;
-    return setjmp(out) ? -ECANCELED : fiber->fn(fiber->task.pointer);
+    if (setjmp(out) == 0)
+        return fiber->fn(fiber->task.pointer);
+    struct wefti_exceptions *here = wefti_worker_here()->exceptions;
+    if (here) /* the handlers are gone with the frames */
+        *here = (struct wefti_exceptions){0};
+    return -ECANCELED;
 }
 
 void wefti_fiber_discard(struct wefti_fiber *self) { longjmp(*(jmp_buf *)self->stack->escape, 1); }
@@ -190,6 +195,26 @@ static void runner(void *pass) {
     }
 }
 
+/* Leave `from` for `to`, in a program with C++.  Exceptions that are being thrown or handled belong to the stack that they are on, but
+ * are kept a thread.  So whoever leaves a stack in the midst of some takes them along: a thread that arrives anywhere has none.  Returns
+ * the worker on which it is back. */
+static __attribute__((noinline)) struct wefti_worker *switch_exceptions(struct wefti_worker *w,
+                                                                        struct wefti_stack *from,
+                                                                        struct wefti_stack *to, struct weft_task *next,
+                                                                        bool migrate) {
+    struct wefti_exceptions mine = *w->exceptions;
+    bool some = mine.caught || mine.uncaught;
+    if (WEFTI_UNLIKELY(some))
+        *w->exceptions = (struct wefti_exceptions){0};
+    wefti_stack_switch(from, to, next);
+    if (WEFTI_UNLIKELY(migrate))
+        w = wefti_worker_here();
+    arrived(w);
+    if (WEFTI_UNLIKELY(some))
+        *w->exceptions = mine;
+    return w;
+}
+
 weft_poll wefti_fiber_poll(struct weft_task *task, void *state) {
     (void)state;
     struct wefti_worker *w = wefti_worker_self();
@@ -202,6 +227,10 @@ weft_poll wefti_fiber_poll(struct weft_task *task, void *state) {
         }
         bind(w, task, stack);
     }
+    if (w->exceptions) { /* whoever drives us, or waits in a poll, may be handling some */
+        switch_exceptions(w, &w->native, stack, task, false);
+        return WEFTI_HANDLED;
+    }
     wefti_stack_switch(&w->native, stack, task);
     arrived(w); /* the loop's stack is never left for another thread's */
     return WEFTI_HANDLED;
@@ -211,10 +240,14 @@ weft_poll wefti_fiber_poll(struct weft_task *task, void *state) {
  * its own as far as it can see. */
 static inline void switch_to(struct wefti_worker *w, struct wefti_fiber *self, struct wefti_stack *to,
                              struct weft_task *next, int saved) {
-    wefti_stack_switch(self->stack, to, next);
-    if (WEFTI_UNLIKELY(self->migrate))
-        w = wefti_worker_here();
-    arrived(w);
+    if (WEFTI_UNLIKELY(w->exceptions != NULL)) {
+        w = switch_exceptions(w, self->stack, to, next, self->migrate);
+    } else {
+        wefti_stack_switch(self->stack, to, next);
+        if (WEFTI_UNLIKELY(self->migrate))
+            w = wefti_worker_here();
+        arrived(w);
+    }
     *w->errno_at = saved; /* last: what arrived calls may change it */
 }
 

@@ -82,8 +82,8 @@ size_t wefti_stack_guard(void *low) {
     if (mprotect(low, size, PROT_NONE) == 0)
         return size;
     if (!xchg_relaxed(&told, true)) {
-        static const char text[] =
-            "weft: no more guard pages for stacks: raise vm.max_map_count, or run Linux 6.13 or later\n";
+        static const char text[] = "weft: no more guard pages for stacks: raise vm.max_map_count to twice the number "
+                                   "of fibers, or run Linux 6.13 or later\n";
         wefti_write(2, text, sizeof text - 1);
     }
     return 0;
@@ -108,6 +108,11 @@ void wefti_pages_drop_many(const struct wefti_pages *pages, uint32_t count) {
 /* -- errno ------------------------------------------------------------------------------------------- */
 
 int *wefti_errno_at(void) { return &errno; }
+
+/* Of the C++ ABI (Itanium), which every C++ runtime on Linux follows.  Weak: the program brings it, or has none. */
+extern struct wefti_exceptions *__cxa_get_globals(void) __attribute__((weak));
+
+struct wefti_exceptions *wefti_exceptions_at(void) { return __cxa_get_globals ? __cxa_get_globals() : NULL; }
 
 /* -- Overflow ---------------------------------------------------------------------------------------- */
 

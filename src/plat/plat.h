@@ -105,6 +105,13 @@ struct wefti_pages {
 void wefti_pages_drop_many(const struct wefti_pages *pages, uint32_t count);
 /* Where the calling thread's errno is; not inlined, since a compiler may keep the address that `errno` itself gives it. */
 int *wefti_errno_at(void);
+/* Where the C++ runtime keeps what the calling thread has thrown and is not done with: the first fields of the C++ ABI's
+ * __cxa_eh_globals.  NULL in a program without C++.  Each thread its own, which lives as long as the thread. */
+struct wefti_exceptions {
+    void *caught; /* a list, linked through the exceptions */
+    unsigned uncaught; /* how many are on their way to a handler */
+};
+struct wefti_exceptions *wefti_exceptions_at(void);
 
 /* A function in words: its name if the program exports it, and where it is, as addr2line wants it.  Also in a signal handler that is
  * about to end the process. */

@@ -45,6 +45,7 @@ int wefti_drive_inside(struct weft_runtime *rt, unsigned max_polls) {
     wefti_self_set(w);
     w->stack_limit = wefti_stack_limit();
     w->errno_at = wefti_errno_at();
+    w->exceptions = wefti_exceptions_at();
     wefti_stack_adopt(&w->native); /* each time: it may be another thread */
     bool signals = load_relaxed(&rt->has_fibers) && wefti_signal_stack_begin(&w->signal_stack); /* a hint */
     do {

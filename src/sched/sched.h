@@ -112,7 +112,8 @@ struct wefti_worker {
     struct weft_task *handoff;   /* a fiber took it out of a queue for the loop to run */
     struct weft_task *left;      /* the fiber that was left by the last switch ... */
     weft_poll left_said;         /* ... and what for */
-    int *errno_at;               /* the thread's errno */
+    int *errno_at;               /* the thread's errno ... */
+    struct wefti_exceptions *exceptions; /* ... and its exceptions; NULL: no C++ here */
     struct wefti_stack native;   /* the thread's own */
     struct wefti_stack_cache stacks;
     void *signal_stack;

@@ -355,6 +355,7 @@ void wefti_worker_main(void *worker) {
     wefti_self_set(w);
     w->stack_limit = wefti_stack_limit();
     w->errno_at = wefti_errno_at();
+    w->exceptions = wefti_exceptions_at();
     wefti_stack_adopt(&w->native);
     bool signals = wefti_signal_stack_begin(&w->signal_stack);
     while (load_relaxed(&w->rt->phase) != WEFTI_STOPPED) /* the stopper's token orders it */

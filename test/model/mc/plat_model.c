@@ -161,6 +161,7 @@ int *wefti_errno_at(void) {
     static int numbers[8];
     return &numbers[mc_self()];
 }
+struct wefti_exceptions *wefti_exceptions_at(void) { return NULL; }
 void wefti_symbol(uintptr_t address, char *text, size_t room) { (void)address, (void)text, (void)room; }
 void wefti_overflow_report(bool (*who)(uintptr_t address, char *text, size_t room)) { (void)who; }
 bool wefti_signal_stack_begin(void **memory) {
