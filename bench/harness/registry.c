@@ -9,8 +9,8 @@ extern const struct bench_workload bench_floor_workload, bench_spawn_join, bench
     bench_idle_connections, bench_mutex, bench_sem, bench_rwlock, bench_actor_pingpong, bench_actor_ring,
     bench_actor_big, bench_actor_create, bench_actor_idle, bench_savina_bank, bench_savina_barber,
     bench_savina_chameneos, bench_savina_counting, bench_savina_fork_join, bench_savina_philosophers,
-    bench_savina_quicksort, bench_savina_sieve, bench_savina_uct, bench_blocking, bench_file_read, bench_shards,
-    bench_ledger, bench_recovery, bench_node_rpc;
+    bench_savina_quicksort, bench_savina_sieve, bench_savina_uct, bench_blocking, bench_file_read, bench_lane,
+    bench_shards, bench_recovery, bench_node_rpc;
 
 const struct bench_workload *const bench_workloads[] = {
     &bench_floor_workload,
@@ -39,13 +39,13 @@ const struct bench_workload *const bench_workloads[] = {
     &bench_rwlock,
     &bench_blocking,
     &bench_file_read,
-    &bench_shards,
+    &bench_lane,
     &bench_actor_pingpong,
     &bench_actor_ring,
     &bench_actor_big,
     &bench_actor_create,
 #ifdef BENCH_LEDGER
-    &bench_ledger,
+    &bench_shards,
     &bench_recovery,
     &bench_node_rpc,
 #endif
