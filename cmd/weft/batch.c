@@ -175,10 +175,16 @@ int batch_execute(void *self, void *shard_state, weft_batch *batch) {
     struct made *made = made_get(book);
     struct keep_view view;
     batch->out = made;
-    int error = made ? shard->keep->ops->begin(shard->keep, true, &view) : -ENOMEM;
+    if (!made)
+        return -ENOMEM;
+    made->error = load_relaxed(&shard->keep->unreadable) ? -EIO : 0; /* a look: a reader found it */
+    if (made->error)
+        return 0;
+    int error = shard->keep->ops->begin(shard->keep, true, &view);
+    if (error == -EIO || error == -EBADMSG) /* as below */
+        made->error = error;
     if (error)
-        return error;
-    made->error = 0;
+        return made->error ? 0 : error;
     error = run_all(book, made, batch, &view);
     if (!error)
         error = overlay_diff(&made->overlay, &made->diff, &made->diff_count);
@@ -197,7 +203,7 @@ int batch_execute(void *self, void *shard_state, weft_batch *batch) {
     shard->keep->ops->end(&view);
     if (keep_may_go_on(error))
         return error;
-    made->error = error; /* a damaged store: commit says so, and the shard stops */
+    made->error = error; /* a damaged or unreadable store: commit says so, and the shard stops */
     return 0;
 }
 

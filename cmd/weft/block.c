@@ -184,6 +184,8 @@ static int record_at(const struct block_view *view, uint32_t index, bool check, 
     if (size < RECORD_HEAD || size > view->table - offset ||
         (check && get32(record + 4) != crc32c(0, record + RECORD_HEAD, size - RECORD_HEAD)))
         return -EBADMSG;
+    out->raw = record;
+    out->raw_size = size;
     struct reader at = reader_of(record + RECORD_HEAD, size - RECORD_HEAD);
     bool same = reader_32(&at) == index;
     const void *id = reader_take(&at, 32);
@@ -212,6 +214,19 @@ int block_record_made(const struct block_view *view, uint32_t index, struct bloc
     return record_at(view, index, false, out);
 }
 
+static const void *moved(const void *at, const struct block_record *record, const unsigned char *to) {
+    return at ? to + ((const unsigned char *)at - record->raw) : NULL;
+}
+
+void block_record_move(struct block_record *record, const unsigned char *to) {
+    record->tx = moved(record->tx, record, to);
+    record->steps.at = moved(record->steps.at, record, to);
+    record->steps.end = moved(record->steps.end, record, to);
+    record->receipt.reason = moved(record->receipt.reason, record, to);
+    record->receipt.output = moved(record->receipt.output, record, to);
+    record->raw = to;
+}
+
 bool block_next_step(struct block_record *record, struct ledger_step *step) {
     if (record->steps.bad || record->steps.at == record->steps.end)
         return false;
@@ -232,12 +247,11 @@ static bool table_is_good(const struct block_view *view) {
 int block_ids(const struct block_view *view, hash32 **out) {
     if (!table_is_good(view))
         return -EBADMSG;
-    hash32 *ids = mem_resize(NULL, view->about.txs * sizeof *ids + 1);
+    hash32 *ids = *out = mem_resize(NULL, view->about.txs * sizeof *ids + 1); /* known, before the block is touched */
     if (!ids)
         return -ENOMEM;
     for (uint32_t i = 0; i < view->about.txs; i++)
         memcpy(&ids[i], view->data + view->table + (size_t)i * TABLE_ENTRY + 4, 32);
-    *out = ids;
     return 0;
 }
 

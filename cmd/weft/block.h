@@ -56,6 +56,8 @@ struct block_view {
     char shard[64];
 };
 struct block_record {
+    const unsigned char *raw; /* all of it */
+    size_t raw_size;
     hash32 id;
     const void *tx;
     size_t tx_size;
@@ -72,9 +74,11 @@ const char *block_check(const struct block_view *view);
 int block_record_at(const struct block_view *view, uint32_t index, struct block_record *out);
 /* The same of a block that was just made: without the CRC. */
 int block_record_made(const struct block_view *view, uint32_t index, struct block_record *out);
+/* Its bytes have been copied to there: it is read from the copy. */
+void block_record_move(struct block_record *record, const unsigned char *to);
 /* Its next step: false after the last, or when it is damaged (record->steps.bad). */
 bool block_next_step(struct block_record *record, struct ledger_step *step);
-/* The ids, with the table's CRC looked at; copied, since they are not aligned: the caller frees them.  0; -EBADMSG; -ENOMEM. */
+/* The ids, with the table's CRC looked at; copied, since they are not aligned: the caller frees them, also after a failure (*out is NULL before).  0; -EBADMSG; -ENOMEM. */
 int block_ids(const struct block_view *view, hash32 **out);
 /* The diff's entries one by one, after its CRC was looked at: 0 or -EBADMSG, then true for each. */
 int block_diff_begin(const struct block_view *view, struct reader *reader);

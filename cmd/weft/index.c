@@ -122,25 +122,46 @@ static size_t due(const struct head *head, uint32_t level) {
     return runs + 1 >= RUN_FANOUT && entries < RUN_MAX ? entries : 0;
 }
 
+struct copy {
+    const struct run *run;
+    struct bytes bytes;
+};
+
+static int copy_run(struct keep_view *view, void *arg) {
+    struct copy *copy = arg;
+    const unsigned char *data;
+    size_t size;
+    int error = run_get(view, copy->run, &data, &size);
+    bytes_clear(&copy->bytes);
+    if (!error)
+        bytes_put(&copy->bytes, data, size);
+    return error ? error : copy->bytes.failed ? -ENOMEM : 0;
+}
+
 /* Merge all runs of a level into `run`; they are taken out of the head. */
 static int take_level(struct head *head, struct keep_view *view, uint32_t level, struct bytes *run,
                       struct bytes *gone) {
+    struct copy copy = {0};
+    int error = 0;
     size_t left = 0;
     struct run *runs = head_runs(head);
-    for (size_t i = 0; i < head_run_count(head); i++) {
+    for (size_t i = 0; !error && i < head_run_count(head); i++) {
         if (runs[i].level != level) {
             runs[left++] = runs[i];
             continue;
         }
-        const unsigned char *data, *entries;
-        size_t size, count;
-        int error = run_get(view, &runs[i], &data, &size);
-        if (error || (error = run_open(data, size, &entries, &count)) || (error = merge(run, entries, count)))
-            return error;
+        const unsigned char *entries;
+        size_t count;
+        copy.run = &runs[i];
+        if (!(error = keep_use(view, copy_run, &copy)) &&
+            !(error = run_open(copy.bytes.data, copy.bytes.size, &entries, &count)))
+            error = merge(run, entries, count);
         bytes_put64(gone, runs[i].seq);
     }
-    head->runs.size = left * sizeof *runs;
-    return gone->failed ? -ENOMEM : 0;
+    bytes_free(&copy.bytes);
+    if (!error)
+        head->runs.size = left * sizeof *runs;
+    return error ? error : gone->failed ? -ENOMEM : 0;
 }
 
 int index_add(struct head *head, struct keep_view *view, struct place_of *entries, size_t count, struct bytes *run,

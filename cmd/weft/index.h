@@ -38,10 +38,10 @@ static inline uint64_t where_of(uint64_t block, uint32_t index) { return block <
 uint64_t prefix_of(const hash32 *id);
 
 /* One block's entries, in any order, as a run: merged with what is due.  Changes head->runs and next_run; `run` gets the new run's bytes, `gone` the
- * numbers (uint64_t) of those that are in it now.  0; -ENOMEM; -EBADMSG. */
+ * numbers (uint64_t) of those that are in it now.  0; -ENOMEM; -EBADMSG; -EIO. */
 int index_add(struct head *head, struct keep_view *view, struct place_of *entries, size_t count, struct bytes *run,
               struct bytes *gone);
-/* All places an id may be at: visit returns not 0 to end.  That, 0, or an error. */
+/* In keep_use: all places an id may be at: visit returns not 0 to end.  That, 0, or an error. */
 int index_find(const struct head *head, struct keep_view *view, const hash32 *id,
                int (*visit)(void *arg, uint64_t block, uint32_t index), void *arg);
 /* A run's entries, checked.  0 or -EBADMSG. */

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 
+#include "base/atomic.h"
 #include "bytes.h"
 
 enum { KEEP_KEY_MAX = 500 };
@@ -24,7 +25,7 @@ struct keep_write {
     size_t key_size, value_size;
 };
 
-/* One moment's contents.  What it gave is valid until its end. */
+/* One moment's contents.  What it gave is valid until its end, and is touched only in keep_use. */
 struct keep_view {
     struct keep *keep;
     void *snapshot;
@@ -34,7 +35,7 @@ struct keep_view {
 struct keep_ops {
     /* 0; -EMFILE, -ENOMEM and the like. */
     int (*begin)(struct keep *keep, bool own, struct keep_view *view);
-    /* 1 and the value; 0: there is none; -EBADMSG and the like. */
+    /* In keep_use.  1 and the value; 0: there is none; -EBADMSG and the like. */
     int (*get)(struct keep_view *view, const void *key, size_t key_size, const void **value, size_t *size);
     void (*end)(struct keep_view *view);
     /* All of it, durable when it returns 0; else nothing.  -ENOSPC (no room on the disk), -EFBIG (map_size reached), -ENOMEM: it may be tried
@@ -45,7 +46,14 @@ struct keep_ops {
 
 struct keep {
     const struct keep_ops *ops;
+    _Atomic bool unreadable; /* the disk could not read something: nothing more may be written */
 };
+
+/* Call `look`, which may get, and touch what it gets, and copies what it wants of it.  Its result; or -EIO: the disk could not read a page.  Then `look` was left where
+ * it was: so what it allocates must be known to `arg` before it touches anything, and it takes no lock (bus.h). */
+int keep_use(struct keep_view *view, int (*look)(struct keep_view *view, void *arg), void *arg);
+/* The same with a view of its own. */
+int keep_look(struct keep *keep, int (*look)(struct keep_view *view, void *arg), void *arg);
 
 static inline bool keep_may_go_on(int error) {
     return error == 0 || error == -ENOSPC || error == -EFBIG || error == -ENOMEM || error == -ECANCELED;

@@ -5,6 +5,11 @@
  *         that leaves wakes who doubles.  Disk blocks are asked for before a transaction that may need them (reserve): a full disk is
  *         found there, where nothing has been written, and not in the middle of a commit.
  * Errors. A commit that failed leaves what is on the disk unknown, whatever the error: only what is found before mdb_txn_commit may be tried again.
+ *         LMDB then refuses to read as well, so the environment is opened anew, for reading only.
+ * Bus.    A page that the disk cannot read is a SIGBUS: whatever touches the map does so in bus_guard.  A look that is left in the middle costs nothing: its
+ *         transaction is ended as always.  A write that is left in the middle cannot be ended (LMDB knows frames that are gone), and holds LMDB's mutex for writers, which
+ *         is in a list of its thread's: the environment stays as it is until the process ends (`lost`).  Looks go on in it.
+ * Readers Transactions of looks are kept and renewed: that takes no mutex of LMDB's, which a SIGBUS would leave locked.
  * Why     not MDB_WRITEMAP or MDB_NOSYNC: the first turns a wild pointer and a full disk into SIGBUS, the second orders nothing.
  */
 #define _GNU_SOURCE
@@ -12,26 +17,40 @@
 
 #include <fcntl.h>
 #include <lmdb.h>
+#include <stdio.h>
 #include <unistd.h>
 
+#include "bus.h"
 #include "pages.h"
 #include "queue/lock.h"
 
 #define MAP_FIRST ((size_t)1 << 20)
 #define READERS 512
+#define SPARES 8
+#define LOCK_SIZE 65536 /* more than LMDB wants for so many readers */
 #define RESERVE_MAX ((size_t)64 << 20)
 #define DOUBLING 0x80000000u /* somebody sleeps until there are no readers */
 
 struct keep_lmdb {
     struct keep keep;
-    MDB_env *env;
+    char *path;
+    MDB_env *env; /* NULL: it could not be opened anew */
     MDB_dbi dbi;
     size_t map, map_max;
     size_t reserved; /* bytes of the file that have disk blocks */
     size_t page;
-    struct wefti_lock gate;    /* taken to begin a view; held while the map is doubled */
-    _Atomic uint32_t readers;  /* views under way, and DOUBLING */
+    struct wefti_lock gate; /* taken to begin a view; held while the map is doubled */
+    _Atomic uint32_t readers; /* views under way, and DOUBLING */
+    struct wefti_lock spare_lock;
+    MDB_txn *spare[SPARES]; /* transactions of looks that have ended */
+    unsigned spares;
+    _Atomic bool shut; /* no look can begin */
+    bool lost;
+    struct keep_lmdb *next; /* of the lost */
 };
+
+static struct wefti_lock lost_lock;
+static struct keep_lmdb *lost; /* what cannot be given back, but is known */
 
 static int of_lmdb(int error) {
     switch (error) {
@@ -51,18 +70,44 @@ static int of_lmdb(int error) {
 
 /* -- Reading ------------------------------------------------------------------------------------------------------ */
 
+struct beginning {
+    struct keep_lmdb *self;
+    MDB_txn *txn; /* one to renew, or NULL */
+};
+
+static int begin_txn(void *arg) {
+    struct beginning *beginning = arg;
+    if (beginning->txn)
+        return mdb_txn_renew(beginning->txn);
+    return mdb_txn_begin(beginning->self->env, NULL, MDB_RDONLY, &beginning->txn);
+}
+
 static int begin(struct keep *keep, bool own, struct keep_view *view) {
     struct keep_lmdb *self = (struct keep_lmdb *)(void *)keep;
-    MDB_txn *txn;
+    struct beginning beginning = {self, NULL};
+    int error = 0;
+    if (load_relaxed(&self->shut)) /* a look */
+        return -EIO;
     wefti_lock_take(&self->gate);
     add_relaxed(&self->readers, 1); /* under the gate: who doubles sees it, or has not begun */
+    bool open = self->env != NULL;
     wefti_lock_give(&self->gate);
-    int error = mdb_txn_begin(self->env, NULL, MDB_RDONLY, &txn);
-    *view = (struct keep_view){keep, txn, own};
-    if (error) {
-        view->snapshot = NULL;
-        keep->ops->end(view);
+    wefti_lock_take(&self->spare_lock);
+    if (self->spares)
+        beginning.txn = self->spare[--self->spares];
+    wefti_lock_give(&self->spare_lock);
+    if (!open || bus_guard(begin_txn, &beginning, &error)) {
+        store_relaxed(&self->shut, true); /* the meta pages: nothing can be read */
+        store_relaxed(&keep->unreadable, true);
+        error = EIO;
     }
+    if (error && beginning.txn) { /* LMDB frees those that it could not begin, but not those that it could not renew */
+        mdb_txn_abort(beginning.txn);
+        beginning.txn = NULL;
+    }
+    *view = (struct keep_view){keep, beginning.txn, own};
+    if (error)
+        keep->ops->end(view);
     return of_lmdb(error);
 }
 
@@ -81,8 +126,16 @@ static int get(struct keep_view *view, const void *key, size_t key_size, const v
 
 static void end(struct keep_view *view) {
     struct keep_lmdb *self = (struct keep_lmdb *)(void *)view->keep;
-    if (view->snapshot)
-        mdb_txn_abort(view->snapshot);
+    MDB_txn *txn = view->snapshot;
+    if (txn) {
+        mdb_txn_reset(txn);
+        wefti_lock_take(&self->spare_lock);
+        if (self->spares < SPARES)
+            self->spare[self->spares++] = txn, txn = NULL;
+        wefti_lock_give(&self->spare_lock);
+        if (txn)
+            mdb_txn_abort(txn);
+    }
     if (sub_acq_rel(&self->readers, 1) ==
         (DOUBLING | 1)) /* pairs with the load in double_map: what was read is no longer */
         wefti_futex_wake(&self->readers, 1);
@@ -90,21 +143,44 @@ static void end(struct keep_view *view) {
 
 /* -- Writing ------------------------------------------------------------------------------------------------------ */
 
-/* One word says both that readers are there and that somebody waits, and the sleep compares it: no wake is missed. */
-static int double_map(struct keep_lmdb *self) {
-    size_t larger = self->map >= self->map_max / 2 ? self->map_max : self->map * 2;
-    if (larger <= self->map)
-        return -EFBIG;
+/* Nobody is in a look until it is opened again.  One word says both that readers are there and that somebody waits, and the sleep compares it: no wake
+ * is missed. */
+static void close_gate(struct keep_lmdb *self) {
     wefti_lock_take(&self->gate);
     or_relaxed(&self->readers, DOUBLING); /* nothing is passed by it */
     for (uint32_t left; (left = load_acquire(&self->readers)) != DOUBLING;) /* pairs with end */
         wefti_futex_wait(&self->readers, left, INT64_MAX);
-    int error = of_lmdb(mdb_env_set_mapsize(self->env, larger));
+}
+
+static void open_gate(struct keep_lmdb *self) {
     and_relaxed(&self->readers, ~DOUBLING); /* under the gate */
     wefti_lock_give(&self->gate);
+}
+
+struct resizing {
+    MDB_env *env;
+    size_t size;
+};
+
+static int resize(void *arg) {
+    struct resizing *resizing = arg;
+    return mdb_env_set_mapsize(resizing->env, resizing->size);
+}
+
+static int double_map(struct keep_lmdb *self) {
+    struct resizing resizing = {self->env, self->map >= self->map_max / 2 ? self->map_max : self->map * 2};
+    int error = 0;
+    if (resizing.size <= self->map)
+        return -EFBIG;
+    close_gate(self);
+    if (bus_guard(resize, &resizing, &error)) {
+        store_relaxed(&self->keep.unreadable, true); /* a look */
+        error = EIO;
+    }
+    open_gate(self);
     if (!error)
-        self->map = larger;
-    return error;
+        self->map = resizing.size;
+    return of_lmdb(error);
 }
 
 /* Disk blocks for what the transaction may add at the file's end.  0 or -ENOSPC. */
@@ -131,13 +207,26 @@ static int reserve(struct keep_lmdb *self, const struct keep_write *writes, size
     return 0;
 }
 
-static int attempt(struct keep_lmdb *self, const struct keep_write *writes, size_t count, bool *committing) {
+struct attempt {
+    struct keep_lmdb *self;
+    const struct keep_write *writes;
+    size_t count;
+    bool writing, committing; /* how far it came */
+};
+
+static int attempt(void *arg) {
+    struct attempt *attempt = arg;
+    struct keep_lmdb *self = attempt->self;
     MDB_txn *txn;
-    int error = mdb_txn_begin(self->env, NULL, 0, &txn);
+    int error = reserve(self, attempt->writes, attempt->count);
+    if (error)
+        return error;
+    attempt->writing = true;
+    error = mdb_txn_begin(self->env, NULL, 0, &txn);
     if (error)
         return of_lmdb(error);
-    for (size_t i = 0; i < count && !error; i++) {
-        const struct keep_write *write = &writes[i];
+    for (size_t i = 0; i < attempt->count && !error; i++) {
+        const struct keep_write *write = &attempt->writes[i];
         MDB_val k = {write->key_size, (void *)(uintptr_t)write->key};
         MDB_val v = {write->value_size, (void *)(uintptr_t)write->value};
         if (write->value)
@@ -149,70 +238,139 @@ static int attempt(struct keep_lmdb *self, const struct keep_write *writes, size
         mdb_txn_abort(txn);
         return of_lmdb(error);
     }
-    *committing = true;
+    attempt->committing = true;
     return of_lmdb(mdb_txn_commit(txn));
+}
+
+static void lose(struct keep_lmdb *self) {
+    self->lost = true;
+    wefti_lock_take(&lost_lock);
+    self->next = lost;
+    lost = self;
+    wefti_lock_give(&lost_lock);
+}
+
+static int open_env(struct keep_lmdb *self, unsigned flags);
+
+/* LMDB does not even read where a commit has failed. */
+static void open_anew(struct keep_lmdb *self) {
+    close_gate(self);
+    for (; self->spares; self->spares--) /* nobody is in a look */
+        mdb_txn_abort(self->spare[self->spares - 1]);
+    mdb_env_close(self->env);
+    if (open_env(self, MDB_RDONLY))
+        self->env = NULL;
+    open_gate(self);
 }
 
 static int commit(struct keep *keep, const struct keep_write *writes, size_t count) {
     struct keep_lmdb *self = (struct keep_lmdb *)(void *)keep;
-    bool committing = false;
-    int error = reserve(self, writes, count);
-    if (error)
-        return error;
+    struct attempt all = {self, writes, count, false, false};
+    int error = 0;
     for (;;) {
-        error = attempt(self, writes, count, &committing);
+        if (bus_guard(attempt, &all, &error)) {
+            store_relaxed(&keep->unreadable, true); /* a look */
+            if (all.writing)
+                lose(self);
+            return -EIO;
+        }
         if (error != -EFBIG)
             break;
-        committing = false; /* MDB_MAP_FULL comes before anything is written */
+        all.committing = false; /* MDB_MAP_FULL comes before anything is written */
         if ((error = double_map(self)))
             break;
     }
-    return committing && keep_may_go_on(error) && error ? -EIO : error;
+    if (!error || !all.committing)
+        return error;
+    open_anew(self);
+    return keep_may_go_on(error) ? -EIO : error;
 }
 
 /* -- Opening ------------------------------------------------------------------------------------------------------ */
 
 static void close_keep(struct keep *keep) {
     struct keep_lmdb *self = (struct keep_lmdb *)(void *)keep;
-    mdb_env_close(self->env);
+    if (self->lost)
+        return;
+    for (; self->spares; self->spares--)
+        mdb_txn_abort(self->spare[self->spares - 1]);
+    if (self->env)
+        mdb_env_close(self->env);
+    free(self->path);
     free(self);
 }
 
 static const struct keep_ops ops = {begin, get, end, commit, close_keep};
 
-static int open_env(struct keep_lmdb *self, const char *path) {
-    int error = mdb_env_create(&self->env);
-    if (error)
-        return of_lmdb(error);
+struct opening {
+    struct keep_lmdb *self;
+    unsigned flags;
+};
+
+static int open_mapped(void *arg) {
+    struct opening *opening = arg;
+    struct keep_lmdb *self = opening->self;
     MDB_txn *txn = NULL;
     MDB_stat stat;
+    MDB_envinfo info;
+    int error;
     if (!(error = mdb_env_set_mapsize(self->env, self->map)) && !(error = mdb_env_set_maxreaders(self->env, READERS)) &&
-        !(error = mdb_env_open(self->env, path, MDB_NOTLS, 0600)) &&
+        !(error = mdb_env_open(self->env, self->path, MDB_NOTLS | opening->flags, 0600)) &&
         !(error = mdb_txn_begin(self->env, NULL, MDB_RDONLY, &txn)) &&
-        !(error = mdb_dbi_open(txn, NULL, 0, &self->dbi)) && !(error = mdb_env_stat(self->env, &stat)))
+        !(error = mdb_dbi_open(txn, NULL, 0, &self->dbi)) && !(error = mdb_env_stat(self->env, &stat)) &&
+        !(error = mdb_env_info(self->env, &info))) {
         self->page = stat.ms_psize;
+        self->map = info.me_mapsize; /* at least what the file holds */
+    }
     if (txn)
         mdb_txn_abort(txn);
+    return error;
+}
+
+static int open_env(struct keep_lmdb *self, unsigned flags) {
+    struct opening opening = {self, flags};
+    int error = mdb_env_create(&self->env), result = 0;
     if (error)
+        return of_lmdb(error);
+    if (bus_guard(open_mapped, &opening, &result)) {
+        store_relaxed(&self->keep.unreadable, true); /* a look */
+        result = EIO;
+    }
+    if (result)
         mdb_env_close(self->env);
-    return of_lmdb(error);
+    return of_lmdb(result);
+}
+
+/* LMDB's file for readers is a map that is written: where the disk is full, a hole in it would be a SIGBUS.  So it has its blocks before. */
+static int make_lock(const char *path) {
+    char name[4096];
+    if ((size_t)snprintf(name, sizeof name, "%s/lock.mdb", path) >= sizeof name)
+        return -ENAMETOOLONG;
+    int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600), error = fd < 0 ? -errno : 0;
+    if (!error && fallocate(fd, 0, 0, LOCK_SIZE) && (errno == ENOSPC || errno == EDQUOT))
+        error = -ENOSPC;
+    if (fd >= 0)
+        close(fd);
+    return error;
 }
 
 static int open_keep(const char *path, size_t map_size, struct keep_lmdb **out) {
-    struct keep_lmdb *self = mem_new(sizeof *self);
-    if (!self)
-        return -ENOMEM;
+    bus_begin();
+    int error = make_lock(path);
+    struct keep_lmdb *self = error ? NULL : mem_new(sizeof *self);
+    if (!self || !(self->path = mem_new(strlen(path) + 1))) {
+        free(self);
+        return error ? error : -ENOMEM;
+    }
+    strcpy(self->path, path);
     self->keep.ops = &ops;
     self->map_max = (map_size + 65535) & ~(size_t)65535;
     self->map = self->map_max < MAP_FIRST ? self->map_max : MAP_FIRST;
-    int error = open_env(self, path);
-    if (error) {
+    if ((error = open_env(self, 0))) {
+        free(self->path);
         free(self);
         return error;
     }
-    MDB_envinfo info;
-    mdb_env_info(self->env, &info);
-    self->map = info.me_mapsize; /* at least what the file holds */
     *out = self;
     return 0;
 }

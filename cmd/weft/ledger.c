@@ -42,7 +42,7 @@ static int open_shard(void *self, const char *name, void **shard_state, uint64_t
     }
     bytes_free(&bytes);
     if (!error && !(error = shard->keep->ops->begin(shard->keep, true, &view))) {
-        error = read_head(&view, &shard->head);
+        error = keep_use(&view, read_head, &shard->head);
         if (!error && strcmp(shard->head.shard, name))
             error = -EBADMSG; /* another shard's files */
         shard->keep->ops->end(&view);
@@ -287,7 +287,9 @@ static int admit(struct pending *pending, struct keep *keep, const hash32 *id, c
 static int enter(struct ledger_shard *shard, weft_shard *into, struct offer *offer, char *why, size_t room) {
     size_t admitted = 0;
     wefti_lock_take(&shard->lock);
-    int error = load_acquire(&shard->ledger->draining) ? say(-ESHUTDOWN, why, room, "the node is going down") : 0;
+    int error = load_acquire(&shard->ledger->draining)   ? say(-ESHUTDOWN, why, room, "the node is going down")
+                : load_relaxed(&shard->keep->unreadable) ? say(-EIO, why, room, "the shard is stopped") /* a look */
+                                                         : 0;
     for (; !error && admitted < offer->count; admitted += !error)
         error = admit(&shard->pending, shard->keep, &offer->ids[admitted], &offer->txs[admitted], why, room);
     if (!error && (error = weft_shard_submit_many(into, offer->pooled, offer->count, NULL)))
@@ -298,7 +300,7 @@ static int enter(struct ledger_shard *shard, weft_shard *into, struct offer *off
     while (error && admitted--)
         pending_take_back(&shard->pending, &offer->ids[admitted]);
     wefti_lock_give(&shard->lock);
-    return error;
+    return read_seen(shard, error);
 }
 
 /* Would a shard without blocks take them?  What it would refuse does not make it. */

@@ -4,7 +4,7 @@
 static void add_shard(weft_shard *shard, void *arg) {
     struct node_totals *totals = arg;
     weft_shard_info info;
-    weft_shard_info_read(shard, &info);
+    ledger_shard_info(shard, &info);
     totals->shards++;
     totals->pooled += info.pooled;
     totals->stopped += info.state == WEFT_SHARD_STOPPED;

@@ -43,7 +43,7 @@ static void told(void *arg, weft_shard *shard, const struct ledger_block *block,
                  size_t count) {
     struct node *node = arg;
     weft_shard_info info;
-    weft_shard_info_read(shard, &info);
+    ledger_shard_info(shard, &info);
     meter_told(&node->meter, receipts, count);
     waiters_told(&node->waiters, receipts, count);
     feed_block(&node->feed, info.name, block, receipts, count);

@@ -70,20 +70,34 @@ static int add_text(struct overlay *overlay, const void *data, size_t size, size
     return -ENOMEM;
 }
 
-/* A new entry, with what the keep has. */
-static int load(struct overlay *overlay, uint64_t hash, const void *key, size_t key_size, uint32_t *out) {
-    struct overlay_entry entry = {.hash = hash, .key_size = (uint32_t)key_size};
+struct loading {
+    struct overlay *overlay;
+    const void *key;
+    size_t key_size;
+    struct overlay_entry entry;
+};
+
+static int load_value(struct keep_view *view, void *arg) {
+    struct loading *loading = arg;
     const void *value = NULL;
     size_t size = 0;
-    int found = overlay->view->keep->ops->get(overlay->view, key, key_size, &value, &size);
-    int error = found < 0 ? found : found ? state_open(key, key_size, &value, &size) : 0;
-    if (error || (error = add_text(overlay, key, key_size, &entry.key)) ||
-        (found && (error = add_text(overlay, value, size, &entry.value))))
+    int found = view->keep->ops->get(view, loading->key, loading->key_size, &value, &size);
+    int error = found < 0 ? found : found ? state_open(loading->key, loading->key_size, &value, &size) : 0;
+    if (!error && found)
+        error = add_text(loading->overlay, value, size, &loading->entry.value);
+    loading->entry.present = found;
+    loading->entry.value_size = (uint32_t)size;
+    return error;
+}
+
+/* A new entry, with what the keep has. */
+static int load(struct overlay *overlay, uint64_t hash, const void *key, size_t key_size, uint32_t *out) {
+    struct loading loading = {overlay, key, key_size, {.hash = hash, .key_size = (uint32_t)key_size}};
+    int error = keep_use(overlay->view, load_value, &loading);
+    if (error || (error = add_text(overlay, key, key_size, &loading.entry.key)))
         return error;
-    entry.present = found;
-    entry.value_size = (uint32_t)size;
     *out = entry_count(overlay);
-    bytes_put(&overlay->entries, &entry, sizeof entry);
+    bytes_put(&overlay->entries, &loading.entry, sizeof loading.entry);
     if (!overlay->entries.failed)
         return 0;
     overlay->entries.failed = false;

@@ -116,24 +116,53 @@ static int take_meta(const unsigned char *page, unsigned number, struct meta *ou
     return good ? 0 : -EBADMSG;
 }
 
-/* Both metas, the newer first. */
-static int take_metas(int fd, struct meta out[2]) {
+__attribute__((format(printf, 3, 4))) static int wrong(char *what, size_t room, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    if (room)
+        vsnprintf(what, room, format, args);
+    va_end(args);
+    return -EBADMSG;
+}
+
+/* One of the two; `at`: where it is, which the first one says. */
+static int read_meta(int fd, unsigned number, uint64_t at, struct meta *out, char *what, size_t room) {
     unsigned char page[META_SIZE];
+    int error = read_at(fd, page, sizeof page, at);
+    if (error == -EBADMSG)
+        return wrong(what, room, "the file ends within meta page %u", number);
+    if (error)
+        wrong(what, room, "meta page %u cannot be read: %s", number, strerror(-error));
+    else if ((error = take_meta(page, number, out)) == -EPROTO)
+        wrong(what, room, "meta page %u is of another version of LMDB", number);
+    else if (error)
+        wrong(what, room, "meta page %u is damaged", number);
+    return error;
+}
+
+/* Both metas, the newer first.  0; -EBADMSG, -EPROTO, -errno: `what` says why. */
+static int take_metas(int fd, struct meta out[2], char *what, size_t room) {
     struct meta meta[2];
     struct stat file;
-    int error = read_at(fd, page, sizeof page, 0);
-    if (error || (error = take_meta(page, 0, &meta[0])) || (error = read_at(fd, page, sizeof page, meta[0].size)) ||
-        (error = take_meta(page, 1, &meta[1])))
+    int error = read_meta(fd, 0, 0, &meta[0], what, room);
+    if (error || (error = read_meta(fd, 1, meta[0].size, &meta[1], what, room)))
         return error;
     unsigned newer = meta[1].txn > meta[0].txn;
     out[0] = meta[newer], out[1] = meta[!newer];
-    if (fstat(fd, &file))
-        return -errno;
+    if (fstat(fd, &file)) {
+        error = -errno;
+        wrong(what, room, "its length cannot be read: %s", strerror(-error));
+        return error;
+    }
     /* The first transaction that was ever made is the head's: there are always two. */
     bool good = out[0].txn == out[1].txn + 1 && out[0].size == out[1].size && out[0].last >= out[1].last &&
-                out[0].map >= out[1].map && out[0].map % out[0].size == 0 && out[1].map % out[0].size == 0 &&
-                (uint64_t)file.st_size / out[0].size > out[0].last;
-    return good ? 0 : -EBADMSG;
+                out[0].map >= out[1].map && out[0].map % out[0].size == 0 && out[1].map % out[0].size == 0;
+    if (!good)
+        return wrong(what, room, "the two meta pages do not fit each other");
+    if ((uint64_t)file.st_size / out[0].size <= out[0].last)
+        return wrong(what, room, "the file ends after %llu pages of %llu",
+                     (unsigned long long)((uint64_t)file.st_size / out[0].size), (unsigned long long)out[0].last + 1);
+    return 0;
 }
 
 static int open_file(const char *path) {
@@ -149,7 +178,7 @@ int pages_look(const char *path) {
     int fd = open_file(path);
     if (fd < 0)
         return fd == -ENOENT ? -EBADMSG : fd; /* a shard's folder always has it */
-    int error = take_metas(fd, metas);
+    int error = take_metas(fd, metas, NULL, 0);
     close(fd);
     return error;
 }
@@ -163,6 +192,14 @@ static int claim(struct walk *walk, uint64_t number, uint64_t count) {
         if (walk->used[number + i]++)
             return bad(walk, "page %llu is used twice", (unsigned long long)(number + i));
     return 0;
+}
+
+/* So many pages from one on, into `to`.  0, or 1: the disk cannot read them. */
+static int read_pages(struct walk *walk, uint64_t number, uint64_t count, void *to) {
+    int error = read_at(walk->fd, to, count * walk->meta.size, number * walk->meta.size);
+    return error ? bad(walk, "page %llu cannot be read: %s", (unsigned long long)number,
+                       error == -EBADMSG ? "the file ends before it" : strerror(-error))
+                 : 0;
 }
 
 static int compare(const struct walk *walk, struct key a, struct key b) {
@@ -232,9 +269,8 @@ static int take_value(struct walk *walk, const struct node *node) {
         unsigned char *pages = bytes_add(&walk->value, count * room);
         if (!pages)
             return -ENOMEM;
-        int error = read_at(walk->fd, pages, count * room, first * room);
-        if (error)
-            return error;
+        if (read_pages(walk, first, count, pages))
+            return 1;
         if (get64(pages) != first || get16(pages + 10) != LARGE || get32(pages + 12) != count)
             return bad(walk, "page %llu is not what its node says", (unsigned long long)first);
         walk->found.large += count;
@@ -252,7 +288,7 @@ static int take_page(struct walk *walk, uint64_t number, unsigned depth, unsigne
     size_t room = walk->meta.size;
     bool leaf = depth + 1 == deepest;
     int error = claim(walk, number, 1);
-    if (error || (error = read_at(walk->fd, page, room, number * room)))
+    if (error || (error = read_pages(walk, number, 1, page)))
         return error;
     size_t lower = get16(page + 12), upper = get16(page + 14);
     if (get64(page) != number || get16(page + 10) != (leaf ? LEAF : BRANCH))
@@ -334,16 +370,12 @@ static int take_all(struct walk *walk) {
 int pages_walk_file(int fd, unsigned older, pages_visit visit, void *arg, uint64_t *txn, char *what, size_t room) {
     struct walk walk = {.fd = fd, .visit = visit, .arg = arg, .what = what, .room = room};
     struct meta metas[2];
-    int error = take_metas(walk.fd, metas);
+    int error = take_metas(walk.fd, metas, what, room) ? 1 : 0;
     if (!error) {
         walk.meta = metas[older];
         *txn = walk.meta.txn;
         error = take_all(&walk);
-    } else if (error == -EPROTO) {
-        error = bad(&walk, "a file of another version of LMDB");
     }
-    if (error == -EBADMSG)
-        error = bad(&walk, "its meta pages are damaged, or it ends too early");
     free(walk.used);
     free(walk.tiles);
     for (int i = 0; i < DEPTH_MAX; i++)
@@ -354,10 +386,12 @@ int pages_walk_file(int fd, unsigned older, pages_visit visit, void *arg, uint64
 
 int pages_walk(const char *path, unsigned older, pages_visit visit, void *arg, uint64_t *txn, char *what, size_t room) {
     int fd = open_file(path);
-    if (fd == -ENOENT && room)
-        snprintf(what, room, "there is no data.mdb");
+    if (fd == -ENOENT)
+        wrong(what, room, "there is no data.mdb");
+    else if (fd < 0)
+        wrong(what, room, "data.mdb cannot be opened: %s", strerror(-fd));
     if (fd < 0)
-        return fd == -ENOENT ? 1 : fd;
+        return 1;
     int error = pages_walk_file(fd, older, visit, arg, txn, what, room);
     close(fd);
     return error;

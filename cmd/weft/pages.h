@@ -18,7 +18,7 @@ int pages_look(const char *path);
 /* One entry of the tree, in order; the memory is valid during the call.  Not 0: stop. */
 typedef int (*pages_visit)(void *arg, const void *key, size_t key_size, const void *value, size_t size);
 /* The whole file, walked from one of its two meta pages: the newer (0), the older (1).  *txn: the number of the transaction it is from.
- * 0; 1: damaged, and `what` says how; -errno: could not be read. */
+ * 0; 1: damaged, or cannot be read, and `what` says how; -ENOMEM; what visit returned. */
 int pages_walk(const char *path, unsigned older, pages_visit visit, void *arg, uint64_t *txn, char *what, size_t room);
 /* The same of an open file. */
 int pages_walk_file(int fd, unsigned older, pages_visit visit, void *arg, uint64_t *txn, char *what, size_t room);

@@ -1,5 +1,6 @@
 /* read.c - looking at a ledger: one moment of one shard at a time. */
 #include <errno.h>
+#include <stdio.h>
 
 #include "shard.h"
 
@@ -8,11 +9,19 @@ static struct ledger_shard *find(ledger *book, const char *name) {
     return shard ? weft_shard_store_state(shard) : NULL;
 }
 
-int read_head(struct keep_view *view, struct head *out) {
+/* Said once, when it is seen: from then on nothing is written (batch_execute, enter). */
+int read_seen(struct ledger_shard *shard, int error) {
+    if (load_relaxed(&shard->keep->unreadable) && !xchg_relaxed(&shard->said, true)) /* looks */
+        fprintf(stderr, "weft: shard \"%s\": its store cannot be read: %s; the shard is stopped\n", shard->name,
+                strerror(EIO));
+    return error;
+}
+
+int read_head(struct keep_view *view, void *arg) {
     const void *value;
     size_t size;
+    struct head *out = arg;
     int found = view->keep->ops->get(view, "h", 1, &value, &size);
-    *out = (struct head){0};
     return found < 0 ? found : found ? head_decode(value, size, out) : -EBADMSG; /* a keep without one was never made */
 }
 
@@ -25,31 +34,48 @@ static int read_block(struct keep_view *view, uint64_t number, struct block_view
     return found < 0 ? found : !found ? -ENOENT : block_open(value, size, out);
 }
 
+/* -- Values --------------------------------------------------------------------------------------------------------- */
+
+struct wanted {
+    const unsigned char *key;
+    size_t key_size;
+    struct bytes value; /* a copy */
+    uint64_t number; /* instead, if is_number: a copy needs memory */
+    bool is_number;
+};
+
+/* 0; -ENOENT; -EBADMSG; -ENOMEM. */
+static int read_value(struct keep_view *view, void *arg) {
+    struct wanted *wanted = arg;
+    const void *value;
+    size_t size;
+    int found = view->keep->ops->get(view, wanted->key, wanted->key_size, &value, &size);
+    int error = found < 0 ? found : found ? state_open(wanted->key, wanted->key_size, &value, &size) : -ENOENT;
+    if (!error && wanted->is_number)
+        wanted->number = size == 8 ? get64(value) : 0;
+    else if (!error)
+        bytes_put(&wanted->value, value, size);
+    return error ? error : wanted->value.failed ? -ENOMEM : 0;
+}
+
 int read_nonce(struct keep *keep, const char *sender, uint64_t *out) {
     unsigned char key[1 + TX_SENDER_MAX] = "n";
-    size_t sender_size = strlen(sender), size;
-    const void *value;
-    struct keep_view view;
+    size_t size = strlen(sender);
+    struct wanted wanted = {.key = key, .key_size = size + 1, .is_number = true};
     *out = 0;
-    if (sender_size > TX_SENDER_MAX)
+    if (size > TX_SENDER_MAX)
         return -EINVAL;
-    memcpy(key + 1, sender, sender_size);
-    int error = keep->ops->begin(keep, false, &view);
-    if (error)
-        return error;
-    int found = keep->ops->get(&view, key, sender_size + 1, &value, &size);
-    error = found < 0 ? found : found ? state_open(key, sender_size + 1, &value, &size) : 0;
-    if (!error && found && size == 8)
-        *out = get64(value);
-    keep->ops->end(&view);
-    return error;
+    memcpy(key + 1, sender, size);
+    int error = keep_look(keep, read_value, &wanted);
+    *out = wanted.number;
+    return error == -ENOENT ? 0 : error;
 }
 
 uint64_t ledger_nonce(ledger *book, const char *name, const char *sender) {
     struct ledger_shard *shard = find(book, name);
     uint64_t nonce = 0;
     if (shard)
-        read_nonce(shard->keep, sender, &nonce);
+        read_seen(shard, read_nonce(shard->keep, sender, &nonce));
     return nonce;
 }
 
@@ -61,7 +87,7 @@ int ledger_nonces(ledger *book, const char *name, const char *sender, uint64_t *
     struct pending_sender *waiting = pending_sender(&shard->pending, sender);
     *next = waiting ? waiting->nonce : 0;
     wefti_lock_give(&shard->lock);
-    int error = read_nonce(shard->keep, sender, used);
+    int error = read_seen(shard, read_nonce(shard->keep, sender, used));
     *next = *next > *used ? *next : *used + 1;
     return error;
 }
@@ -69,69 +95,85 @@ int ledger_nonces(ledger *book, const char *name, const char *sender, uint64_t *
 /* -- Transactions --------------------------------------------------------------------------------------------------- */
 
 struct search {
-    struct keep_view view;
     const hash32 *id;
+    struct keep_view *view;
+    struct head head;
     struct block_record record;
+    struct bytes copy; /* of the record */
+    bool only_status;
 };
 
 static int is_it(void *arg, uint64_t number, uint32_t index) {
     struct search *search = arg;
     struct block_view block;
-    int error = read_block(&search->view, number, &block);
+    int error = read_block(search->view, number, &block);
     if (!error)
         error = block_record_at(&block, index, &search->record);
     return error ? error : !memcmp(&search->record.id, search->id, sizeof *search->id);
 }
 
-/* Begins a view and finds it in: 0, and then the view must be ended; -ENOENT; another error. */
-static int search(struct ledger_shard *shard, const hash32 *id, struct search *out) {
-    struct head head;
-    out->id = id;
-    int found = shard->keep->ops->begin(shard->keep, false, &out->view);
-    if (found)
-        return found;
-    found = read_head(&out->view, &head);
+static int find_record(struct keep_view *view, void *arg) {
+    struct search *search = arg;
+    search->view = view;
+    int found = read_head(view, &search->head);
     if (!found)
-        found = index_find(&head, &out->view, id, is_it, out);
-    bytes_free(&head.runs);
-    if (found == 1)
+        found = index_find(&search->head, view, search->id, is_it, search);
+    if (found != 1)
+        return found ? found : -ENOENT;
+    if (!search->only_status)
+        bytes_put(&search->copy, search->record.raw, search->record.raw_size);
+    return search->copy.failed ? -ENOMEM : 0;
+}
+
+/* 0: record is there, its bytes in `copy`, which the caller frees; -ENOENT; another error. */
+static int search(struct ledger_shard *shard, struct search *search) {
+    int error = read_seen(shard, keep_look(shard->keep, find_record, search));
+    bytes_free(&search->head.runs);
+    if (!error && !search->only_status)
+        block_record_move(&search->record, search->copy.data);
+    else
+        bytes_free(&search->copy);
+    return error;
+}
+
+int ledger_tx_look(ledger *book, const char *name, const hash32 *tx, enum tx_status *out) {
+    struct ledger_shard *shard = find(book, name);
+    struct search found = {.id = tx, .only_status = true};
+    *out = TX_UNKNOWN;
+    if (!shard)
         return 0;
-    shard->keep->ops->end(&out->view);
-    return found ? found : -ENOENT;
+    wefti_lock_take(&shard->lock);
+    *out = pending_status(&shard->pending, tx);
+    wefti_lock_give(&shard->lock);
+    int error = *out == TX_PENDING ? -ENOENT : search(shard, &found);
+    if (!error)
+        *out = found.record.receipt.status;
+    return error == -ENOENT ? 0 : error;
 }
 
 enum tx_status ledger_tx_status(ledger *book, const char *name, const hash32 *tx) {
-    struct ledger_shard *shard = find(book, name);
-    struct search found;
-    if (!shard)
-        return TX_UNKNOWN;
-    wefti_lock_take(&shard->lock);
-    enum tx_status status = pending_status(&shard->pending, tx);
-    wefti_lock_give(&shard->lock);
-    if (status == TX_PENDING || search(shard, tx, &found))
-        return status;
-    status = found.record.receipt.status;
-    shard->keep->ops->end(&found.view);
+    enum tx_status status;
+    (void)ledger_tx_look(book, name, tx, &status);
     return status;
 }
 
 int ledger_receipt_get(ledger *book, const char *name, const hash32 *tx,
                        void (*use)(void *arg, const struct ledger_receipt *receipt), void *arg) {
     struct ledger_shard *shard = find(book, name);
-    struct search found;
-    int error = shard ? search(shard, tx, &found) : -ENOENT;
+    struct search found = {.id = tx};
+    int error = shard ? search(shard, &found) : -ENOENT;
     if (error)
         return error;
     use(arg, &found.record.receipt);
-    shard->keep->ops->end(&found.view);
+    bytes_free(&found.copy);
     return 0;
 }
 
 int ledger_trace_get(ledger *book, const char *name, const hash32 *tx,
                      void (*use)(void *arg, const struct ledger_step *steps, size_t count), void *arg) {
     struct ledger_shard *shard = find(book, name);
-    struct search found;
-    int error = shard ? search(shard, tx, &found) : -ENOENT;
+    struct search found = {.id = tx};
+    int error = shard ? search(shard, &found) : -ENOENT;
     if (error)
         return error;
     struct ledger_step *steps = mem_resize(NULL, found.record.step_count * sizeof *steps + 1);
@@ -141,30 +183,38 @@ int ledger_trace_get(ledger *book, const char *name, const hash32 *tx,
     error = !steps ? -ENOMEM : count == found.record.step_count ? 0 : -EBADMSG;
     if (!error)
         use(arg, steps, count);
-    shard->keep->ops->end(&found.view);
+    bytes_free(&found.copy);
     free(steps);
     return error;
 }
 
 /* -- Blocks and state ------------------------------------------------------------------------------------------------ */
 
+struct block_wanted {
+    uint64_t number;
+    struct head head;
+    struct block_view block; /* of which only `about` is used outside */
+    hash32 *ids;
+};
+
+static int find_block(struct keep_view *view, void *arg) {
+    struct block_wanted *wanted = arg;
+    int error = wanted->number ? 0 : read_head(view, &wanted->head);
+    uint64_t number = wanted->number ? wanted->number : wanted->head.number;
+    if (!error)
+        error = number ? read_block(view, number, &wanted->block) : -ENOENT;
+    return error ? error : block_ids(&wanted->block, &wanted->ids);
+}
+
 int ledger_block_get(ledger *book, const char *name, uint64_t number,
                      void (*use)(void *arg, const struct ledger_block *block, const hash32 *txs), void *arg) {
     struct ledger_shard *shard = find(book, name);
-    struct keep_view view;
-    struct block_view block;
-    struct head head = {0};
-    hash32 *ids = NULL;
-    int error = shard ? shard->keep->ops->begin(shard->keep, false, &view) : -ENOENT;
-    if (error)
-        return error;
-    if (number == 0 && !(error = read_head(&view, &head)))
-        number = head.number;
-    if (!error && !(error = number ? read_block(&view, number, &block) : -ENOENT) && !(error = block_ids(&block, &ids)))
-        use(arg, &block.about, ids);
-    shard->keep->ops->end(&view);
-    bytes_free(&head.runs);
-    free(ids);
+    struct block_wanted wanted = {.number = number};
+    int error = shard ? read_seen(shard, keep_look(shard->keep, find_block, &wanted)) : -ENOENT;
+    if (!error)
+        use(arg, &wanted.block.about, wanted.ids);
+    bytes_free(&wanted.head.runs);
+    free(wanted.ids);
     return error;
 }
 
@@ -172,19 +222,20 @@ int ledger_state_get(ledger *book, const char *name, const void *key, size_t key
                      void (*use)(void *arg, const void *value, size_t size), void *arg) {
     struct ledger_shard *shard = find(book, name);
     unsigned char full[STATE_KEY_MAX + 1] = "s";
-    struct keep_view view;
-    const void *value;
-    size_t size;
+    struct wanted wanted = {.key = full, .key_size = key_size + 1};
     if (!shard || key_size > STATE_KEY_MAX)
         return -ENOENT;
     memcpy(full + 1, key, key_size);
-    int found = shard->keep->ops->begin(shard->keep, false, &view);
-    if (found)
-        return found;
-    found = shard->keep->ops->get(&view, full, key_size + 1, &value, &size);
-    int error = found < 0 ? found : found ? state_open(full, key_size + 1, &value, &size) : -ENOENT;
+    int error = read_seen(shard, keep_look(shard->keep, read_value, &wanted));
     if (!error)
-        use(arg, value, size);
-    shard->keep->ops->end(&view);
+        use(arg, wanted.value.size ? (const void *)wanted.value.data : "", wanted.value.size);
+    bytes_free(&wanted.value);
     return error;
+}
+
+void ledger_shard_info(weft_shard *shard, weft_shard_info *out) {
+    struct ledger_shard *state = weft_shard_store_state(shard);
+    weft_shard_info_read(shard, out);
+    if (load_relaxed(&state->keep->unreadable)) /* a look */
+        out->state = WEFT_SHARD_STOPPED;
 }

@@ -50,6 +50,13 @@ weft_shard *node_known_shard(struct rpc_call *call, int param) {
 
 static const char *param_text(struct rpc_call *call, int param) { return json_string_value(call->params[param]); }
 
+static void fail_read(struct rpc_call *call, int error) {
+    if (error == -EIO)
+        rpc_fail(call, RPC_STOPPED, "Shard stopped: its storage cannot be read");
+    else
+        rpc_fail(call, RPC_INTERNAL, "Internal error: %s", weft_strerror(error));
+}
+
 /* -- Shards ------------------------------------------------------------------------------------------- */
 
 const char *node_state_name(weft_shard_state state) {
@@ -59,7 +66,7 @@ const char *node_state_name(weft_shard_state state) {
 
 void node_shard_json(weft_shard *shard, struct text *out) {
     weft_shard_info info;
-    weft_shard_info_read(shard, &info);
+    ledger_shard_info(shard, &info);
     text_put(out, "{");
     text_name_string(out, "shard", info.name);
     text_name_string(out, "state", node_state_name(info.state));
@@ -151,10 +158,14 @@ static const char *const status_names[] = {"unknown", "pending", "ok", "failed",
 void node_tx_status(struct rpc_call *call) {
     struct node *node = call->node;
     hash32 tx;
+    enum tx_status status;
     if (!node_known_shard(call, 0) || !node_param_hash(call, 1, &tx))
         return;
+    int error = ledger_tx_look(node->ledger, param_text(call, 0), &tx, &status);
+    if (error)
+        return fail_read(call, error);
     text_put(call->out, "{");
-    text_name_string(call->out, "status", status_names[ledger_tx_status(node->ledger, param_text(call, 0), &tx)]);
+    text_name_string(call->out, "status", status_names[status]);
     text_put(call->out, "}");
 }
 
@@ -195,7 +206,7 @@ void node_receipt_get(struct rpc_call *call) {
     if (error == -ENOENT)
         text_put(call->out, "null");
     else if (error)
-        rpc_fail(call, RPC_INTERNAL, "Internal error: %s", weft_strerror(error));
+        fail_read(call, error);
 }
 
 static void put_step(struct text *out, const struct ledger_step *step) {
@@ -231,7 +242,7 @@ void node_trace_get(struct rpc_call *call) {
     if (error == -ENOENT)
         text_put(call->out, "null");
     else if (error)
-        rpc_fail(call, RPC_INTERNAL, "Internal error: %s", weft_strerror(error));
+        fail_read(call, error);
 }
 
 void node_nonce_get(struct rpc_call *call) {
@@ -243,7 +254,7 @@ void node_nonce_get(struct rpc_call *call) {
     if (error == -EINVAL)
         used = 0, next = 1; /* longer than a sender can be */
     else if (error)
-        return rpc_fail(call, RPC_INTERNAL, "Internal error: %s", weft_strerror(error));
+        return fail_read(call, error);
     text_put(call->out, "{");
     text_name_u64(call->out, "nonce", used);
     text_name_u64(call->out, "next", next);
@@ -289,7 +300,7 @@ void node_block_get(struct rpc_call *call) {
     if (error == -ENOENT)
         text_put(call->out, "null");
     else if (error)
-        rpc_fail(call, RPC_INTERNAL, "Internal error: %s", weft_strerror(error));
+        fail_read(call, error);
 }
 
 static void put_value(void *arg, const void *value, size_t size) { text_bytes(arg, value, size); }
@@ -307,6 +318,6 @@ void node_state_get(struct rpc_call *call) {
                                        put_value, call->out)) == -ENOENT)
         text_put(call->out, "null");
     else if (error)
-        rpc_fail(call, RPC_INTERNAL, "Internal error: %s", weft_strerror(error));
+        fail_read(call, error);
     bytes_free(&key);
 }

@@ -20,6 +20,7 @@ struct ledger_shard {
     struct head head;
     struct wefti_lock lock; /* pending; held while transactions go into the pool, so that nonces arrive in order */
     struct pending pending;
+    _Atomic bool said; /* that its store cannot be read */
 };
 
 /* What a batch makes, from execute to release.  Kept for the next batch: its memory has the right size. */
@@ -72,6 +73,9 @@ void made_free(struct made *made);
 /* -- read.c --------------------------------------------------------------------------------------------------------- */
 /* A sender's last nonce in a keep; 0: none.  Or an error. */
 int read_nonce(struct keep *keep, const char *sender, uint64_t *out);
-int read_head(struct keep_view *view, struct head *out);
+/* After a look into a shard's keep: returns the error, and says so when the disk could not read it. */
+int read_seen(struct ledger_shard *shard, int error);
+/* In keep_use: a zeroed struct head; the caller frees its runs, also after a failure. */
+int read_head(struct keep_view *view, void *head);
 
 #endif

@@ -12,6 +12,8 @@
 
 struct walk {
     uint64_t shards, blocks;
+    uint64_t before; /* blocks of the shards before this one */
+    char shard[256];
 };
 
 /* Names come from a directory that may be damaged: nothing of it reaches the terminal as it is. */
@@ -19,7 +21,9 @@ static void found(void *arg, const char *shard, uint64_t block, const char *what
     struct text line = {0};
     (void)arg;
     text_json(&line, shard, strlen(shard));
-    text_format(&line, " block %llu: ", (unsigned long long)block);
+    if (block)
+        text_format(&line, " block %llu", (unsigned long long)block);
+    text_put(&line, ": ");
     text_json(&line, what, strlen(what));
     if (!line.failed)
         printf("%.*s\n", (int)line.size, line.at);
@@ -28,9 +32,12 @@ static void found(void *arg, const char *shard, uint64_t block, const char *what
 
 static void walked(void *arg, const char *shard, uint64_t blocks) {
     struct walk *walk = arg;
-    (void)shard;
-    walk->shards++;
-    walk->blocks += blocks;
+    if (strcmp(walk->shard, shard) != 0) { /* told several times of a long one */
+        snprintf(walk->shard, sizeof walk->shard, "%s", shard);
+        walk->shards++;
+        walk->before = walk->blocks;
+    }
+    walk->blocks = walk->before + blocks;
 }
 
 static void fail(const char *command, const char *dir, int error) {

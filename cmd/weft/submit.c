@@ -84,7 +84,7 @@ static void fail_submit(struct rpc_call *call, int error, const char *why) {
         break;
     case -EINVAL: rpc_fail(call, RPC_INVALID, "Invalid params: %s", *why ? why : "not a transaction"); break;
     case -EALREADY: rpc_fail(call, RPC_REPLAY, "Replay: %s", *why ? why : "taken before, or its nonce is used"); break;
-    case -EIO: rpc_fail(call, RPC_STOPPED, "Shard stopped: its storage failed; reads go on"); break;
+    case -EIO: rpc_fail(call, RPC_STOPPED, "Shard stopped: its storage failed"); break;
     case -EUSERS: rpc_fail(call, RPC_SHARDS, "Too many shards"); break;
     case -ENOSPC:
         rpc_fail(call, RPC_FULL, "No room on the disk for the shard: try again later");

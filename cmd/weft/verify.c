@@ -177,7 +177,7 @@ static int check_key(void *arg, const void *key, size_t key_size, const void *va
 }
 
 static int check_shard(struct check *check, const char *path) {
-    char what[160];
+    char what[160], older[320];
     uint64_t txn = 0, before = 0;
     int error = pages_walk(path, 0, check_key, check, &txn, what, sizeof what);
     if (error > 0)
@@ -195,8 +195,11 @@ static int check_shard(struct check *check, const char *path) {
     if (check->entries != keep_memory_count(check->state))
         find(check, 0, "a state or nonce is missing");
     error = pages_walk(path, 1, NULL, NULL, &before, what, sizeof what); /* what LMDB would go back to */
-    if (error > 0)
-        find(check, 0, what);
+    if (error > 0) {
+        snprintf(older, sizeof older, "%s what LMDB keeps of the time before it is not whole: %s",
+                 check->findings ? "also" : "it is good, but", what);
+        find(check, check->head.number, older);
+    }
     return error < 0 ? error : 0;
 }
 

@@ -93,6 +93,22 @@ def kept():
 
 
 @group
+def long_chain():
+    """Verify counts each shard and each block once, also of a shard with thousands."""
+    where = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="weft-long-", dir=where) as data:
+        data = os.path.join(data, "store")
+        with Node("--max-batch", "1", memory=False, data=data) as n:
+            for first in range(1, 2101, 700):
+                txs = [{"method": "noop", "sender": "me", "nonce": first + i} for i in range(700)]
+                n.result("tx_submit", shard="a", txs=txs, wait_ms=30000)
+            n.submit("b", "noop")
+            equal("blocks", n.result("shard_status", shard="a")["block"], 2100)
+        status, text, errors = weft("node", "verify", data)
+        claim("verify", status == 0 and "2 shards, 2101 blocks, 0 findings" in text, (status, text, errors))
+
+
+@group
 def read_only():
     """A store that may only be read can be looked at, unless a node uses it."""
     with tempfile.TemporaryDirectory(prefix="weft-ro-") as where:
@@ -163,6 +179,76 @@ def stopped():
             claim("and said", "stopped" in n.words(), n.words())
         with Node(memory=False, data=data) as n:
             equal("after a restart", (n.result("state_get", shard="a", key="n"), n.submit("a", "add", "n", 1, nonce=2)["status"]), ("1", "ok"))
+
+
+@group
+def unreadable():
+    """A store that cannot be read any more (its file is cut: SIGBUS) stops its shard, whoever finds it; the node and the others go on."""
+    for finder in ("read", "submit"):
+        with tempfile.TemporaryDirectory(prefix="weft-unreadable-") as data:
+            with Node(memory=False, data=os.path.join(data, "store")) as n:
+                tx = lambda shard, nonce: n.call("tx_submit", shard=shard, wait_ms=10000, tx={"method": "add", "sender": "me", "nonce": nonce, "args": ["n", 1]})
+                receipts = [tx("a", i)["result"]["receipts"][0] for i in range(1, 20)]
+                equal("b before", tx("b", 1)["result"]["receipts"][0]["status"], "ok")
+                os.truncate(os.path.join(n.data, "shards/a/data.mdb"), 3 * 4096)
+                if finder == "read":
+                    answer = n.call("receipt_get", shard="a", tx=receipts[0]["tx"])
+                    claim("a read that fails", answer.get("error", {}).get("code") == -32003 and "cannot be read" in answer["error"]["message"], answer)
+                    equal("it is stopped", n.result("shard_status", shard="a")["state"], "stopped")
+                equal(f"a submission, found by a {finder}", tx("a", 20).get("error", {}).get("code"), -32003)
+                equal("it says so", n.result("shard_status", shard="a")["state"], "stopped")
+                for method, params in (("state_get", {"key": "n"}), ("tx_status", {"tx": receipts[3]["tx"]}), ("trace_get", {"tx": receipts[3]["tx"]}),
+                                       ("block_get", {}), ("nonce_get", {"sender": "me"})):
+                    answer = n.call(method, shard="a", **params)
+                    equal(f"{method}", answer.get("error", {}).get("code"), -32003)
+                equal("others go on", tx("b", 2)["result"]["receipts"][0]["status"], "ok")
+                equal("and can be read", n.result("state_get", shard="b", key="n"), "2")
+                claim("it is counted", "weft_shards_stopped 1" in get(n.port, "/metrics")[2], "")
+                claim("said once", n.words().count("its store cannot be read") == 1 and "the shard is stopped" in n.words(), n.words())
+                equal("it ends in order", n.stop()[0], 0)
+            status, text, errors = weft("node", "verify", os.path.join(data, "store"))
+            claim("verify says which and why", status == 1 and '"a": "the file ends after 3 pages of ' in text and "1 findings" in text and '"b"' not in text, (status, text, errors))
+
+
+@group
+def disk_full():
+    """On a disk that is full batches are refused, reads and shards with room go on, and so do all when there is room again."""
+    with tempfile.TemporaryDirectory(prefix="weft-full-") as where:
+        if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", where], capture_output=True).returncode:
+            skip("a full disk", "a tmpfs cannot be mounted")
+            return
+        try:
+            with Node(memory=False, data=os.path.join(where, "store")) as n:
+                tx = lambda shard, nonce, size: n.call("tx_submit", shard=shard, wait_ms=10000, tx={"method": "set", "sender": "me", "nonce": nonce, "args": [f"k{nonce}", "x" * size]})
+                status = lambda answer: answer["result"]["receipts"][0]["status"] if "result" in answer else answer["error"]["code"]
+                equal("before", status(tx("a", 1, 10)), "ok")
+                nonce, found = 2, "ok"
+                while found == "ok" and nonce < 100:
+                    found = status(tx("a", nonce, 30000))
+                    nonce += found == "ok"
+                equal("refused when full", found, "refused")
+                with open(os.path.join(where, "rest"), "wb") as rest:
+                    try:
+                        while True:
+                            os.write(rest.fileno(), bytes(4096))
+                    except OSError:
+                        pass
+                shards = [status(tx(f"new{i}", 1, 10)) for i in range(3)]
+                equal("no room for a shard", shards, [-32000] * 3)
+                equal("still refused", status(tx("a", nonce, 30000)), "refused")
+                equal("reads go on", n.result("state_get", shard="a", key="k1"), "x" * 10)
+                equal("it goes on", n.result("shard_status", shard="a")["state"], "idle")
+                for path in ("/", "/metrics"):
+                    equal(f"{path}", get(n.port, path)[0], 200)
+                os.unlink(os.path.join(where, "rest"))
+                subprocess.run(["mount", "-o", "remount,size=8m", where], check=True)
+                equal("with room again", status(tx("a", nonce, 30000)), "ok")
+                equal("also for a shard", status(tx("new0", 1, 10)), "ok")
+                equal("it ends in order", n.stop()[0], 0)
+            code, text, errors = weft("node", "verify", os.path.join(where, "store"))
+            claim("it verifies", code == 0 and "0 findings" in text, (code, text, errors))
+        finally:
+            subprocess.run(["umount", where])
 
 
 @group
