@@ -32,7 +32,8 @@ struct actor {
     struct stage *stage;
     uint64_t sent, seen, random;
     uint32_t index;
-    weft_pid peer; /* the next three: the bench's own */
+    /* From here on only with actor_start_with: the bench's own. */
+    weft_pid peer;
     uint64_t number;
     void *data;
 };

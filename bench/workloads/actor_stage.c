@@ -47,21 +47,19 @@ static int class_step(void *state, const weft_message *events, size_t count, wef
     }
     return 0;
 }
-static const weft_process_class actor_class = {.size = sizeof actor_class,
+/* Without what is the bench's own, and with it. */
+static const weft_process_class small_class = {.size = sizeof small_class,
+                                               .name = "actor",
+                                               .state_size = offsetof(struct actor, peer),
+                                               .init = class_init,
+                                               .step = class_step};
+static const weft_process_class whole_class = {.size = sizeof whole_class,
                                                .name = "actor",
                                                .state_size = sizeof(struct actor),
                                                .init = class_init,
                                                .step = class_step};
 
-weft_pid actor_start_with(struct stage *stage, actor_fn fn, uint32_t index, weft_pid peer, uint64_t number,
-                          void *data) {
-    struct actor actor = {.fn = fn,
-                          .stage = stage,
-                          .index = index,
-                          .random = index * UINT64_C(0x9e3779b97f4a7c15) + 1,
-                          .peer = peer,
-                          .number = number,
-                          .data = data};
+static weft_pid start(struct stage *stage, const weft_process_class *class_, const struct actor *actor) {
     weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
     weft_pid pid = WEFT_PID_NONE;
     if (stage->growing) {
@@ -72,21 +70,35 @@ weft_pid actor_start_with(struct stage *stage, actor_fn fn, uint32_t index, weft
         struct actor *given = malloc(sizeof *given);
         if (!given)
             return WEFT_PID_NONE;
-        *given = actor;
+        *given = *actor;
         spec.fn = fiber_actor;
         spec.arg = given;
     } else {
-        spec.class_ = &actor_class;
-        spec.input = &actor;
-        spec.input_size = sizeof actor;
+        spec.class_ = class_;
+        spec.input = actor;
+        spec.input_size = class_->state_size;
     }
     if (weft_process_spawn(NULL, &spec, &pid, NULL))
         actor_wrong(stage);
     return pid;
 }
 
+static struct actor actor_of(struct stage *stage, actor_fn fn, uint32_t index) {
+    return (struct actor){.fn = fn, .stage = stage, .index = index, .random = index * UINT64_C(0x9e3779b97f4a7c15) + 1};
+}
+
+weft_pid actor_start_with(struct stage *stage, actor_fn fn, uint32_t index, weft_pid peer, uint64_t number,
+                          void *data) {
+    struct actor actor = actor_of(stage, fn, index);
+    actor.peer = peer;
+    actor.number = number;
+    actor.data = data;
+    return start(stage, &whole_class, &actor);
+}
+
 weft_pid actor_start(struct stage *stage, actor_fn fn, uint32_t index) {
-    return actor_start_with(stage, fn, index, WEFT_PID_NONE, 0, NULL);
+    struct actor actor = actor_of(stage, fn, index);
+    return start(stage, &small_class, &actor);
 }
 
 struct beginning {

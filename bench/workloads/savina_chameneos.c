@@ -52,7 +52,7 @@ static bool mall(struct actor *actor, uint64_t value, weft_pid from) {
 static int begin(void *arg) {
     struct stage *stage = arg;
     int error = 0;
-    stage->pid[MALL] = actor_start(stage, mall, 0);
+    stage->pid[MALL] = actor_start_with(stage, mall, 0, WEFT_PID_NONE, 0, NULL);
     for (uint32_t i = 0; i < CREATURES; i++)
         stage->pid[i] = actor_start_with(stage, creature, i, WEFT_PID_NONE, i % 3, NULL);
     for (uint32_t i = 0; i < CREATURES && !error; i++) {

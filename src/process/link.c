@@ -174,7 +174,7 @@ int weft_trap_exit(bool trap) {
 
 /* Unique in its process, and among the tags of its messages: the highest bit.  It says whom it is about, for weft_demonitor. */
 uint64_t wefti_monitor_number(struct wefti_process *self, weft_pid pid) {
-    return WEFT_TAG_RESERVED | ++self->monitors << WEFTI_PROCESS_INDEX_BITS | wefti_pid_index(pid);
+    return WEFT_TAG_RESERVED | ++wefti_rest(self)->monitors << WEFTI_PROCESS_INDEX_BITS | wefti_pid_index(pid);
 }
 
 int weft_monitor(weft_pid pid, uint64_t *monitor) {

@@ -78,29 +78,28 @@ void wefti_mailbox_open(struct wefti_process *process) {
 
 /* -- Bounded mailboxes: under the lock ----------------------------------------------------------------------- */
 
-static bool fits(const struct wefti_process *process, uint32_t count, uint64_t bytes) {
-    return (!process->max_messages || count <= process->max_messages) &&
-           (!process->max_bytes || bytes <= process->max_bytes);
+static bool fits(const struct wefti_process_rest *box, uint32_t count, uint64_t bytes) {
+    return (!box->max_messages || count <= box->max_messages) && (!box->max_bytes || bytes <= box->max_bytes);
 }
 
-static bool has_room(const struct wefti_process *process, const struct wefti_message *message) {
-    return fits(process, process->queued + 1, process->queued_bytes + wefti_message_weight(message));
+static bool has_room(const struct wefti_process_rest *box, const struct wefti_message *message) {
+    return fits(box, box->queued + 1, box->queued_bytes + wefti_message_weight(message));
 }
 
 /* True: it is the first, and the process is to be woken. */
-static bool append(struct wefti_process *process, struct wefti_message *message) {
-    bool first = process->ordered.count == 0;
-    wefti_chain_append(&process->ordered, &message->link);
-    process->queued++;
-    process->queued_bytes += wefti_message_weight(message);
-    store_relaxed(&process->ordered_count, process->ordered.count); /* a look; the wake orders it */
+static bool append(struct wefti_process_rest *box, struct wefti_message *message) {
+    bool first = box->ordered.count == 0;
+    wefti_chain_append(&box->ordered, &message->link);
+    box->queued++;
+    box->queued_bytes += wefti_message_weight(message);
+    store_relaxed(&box->ordered_count, box->ordered.count); /* a look; the wake orders it */
     return first;
 }
 
 /* The oldest go, until the rest fits. */
-static void trim(struct wefti_process *process, struct wefti_chain *chain, uint64_t *bytes,
+static void trim(const struct wefti_process_rest *box, struct wefti_chain *chain, uint64_t *bytes,
                  struct wefti_chain *dropped) {
-    while (!fits(process, chain->count, *bytes)) {
+    while (!fits(box, chain->count, *bytes)) {
         struct wefti_link *oldest = wefti_chain_take(chain);
         *bytes -= wefti_message_weight(wefti_message_of(oldest));
         wefti_chain_append(dropped, oldest);
@@ -112,7 +111,7 @@ static int wait_for_room(struct wefti_process *process, struct wefti_waiter *wai
     int why = wefti_waiter_wait(waiter, until, "room in a mailbox");
     if (why) {
         wefti_lock_take(&process->lock);
-        bool was = wefti_waiters_remove(&process->senders, waiter);
+        bool was = wefti_waiters_remove(&wefti_rest(process)->senders, waiter);
         wefti_lock_give(&process->lock);
         if (was)
             return why;
@@ -128,26 +127,27 @@ static int send_bounded(struct wefti_processes *table, weft_pid to, struct wefti
     struct wefti_process *process = wefti_process_lock(table, to);
     if (!process)
         return -ESRCH;
+    struct wefti_process_rest *box = wefti_rest(process);
     int error = 0;
     bool first = false;
     if (!process->bounded) {
         error = -ESRCH; /* it had not begun when we looked */
-    } else if (process->max_bytes && message->size > process->max_bytes) {
+    } else if (box->max_bytes && message->size > box->max_bytes) {
         error = -EMSGSIZE;
     } else if (process->policy == WEFT_MAILBOX_DROP_OLDEST) {
-        first = append(process, message);
-        trim(process, &process->ordered, &process->queued_bytes, &dropped);
-        process->queued = process->ordered.count;
-        store_relaxed(&process->ordered_count, process->ordered.count); /* a look */
-    } else if (!process->senders.first && has_room(process, message)) {
-        first = append(process, message);
+        first = append(box, message);
+        trim(box, &box->ordered, &box->queued_bytes, &dropped);
+        box->queued = box->ordered.count;
+        store_relaxed(&box->ordered_count, box->ordered.count); /* a look */
+    } else if (!box->senders.first && has_room(box, message)) {
+        first = append(box, message);
     } else if (process->policy == WEFT_MAILBOX_DROP_NEWEST) {
         wefti_chain_append(&dropped, &message->link);
     } else if (process->policy == WEFT_MAILBOX_REFUSE || until == WEFT_NOW || wefti_waiter_init(&waiter)) {
         error = -ENOBUFS; /* also: a class must not wait */
     } else {
         waiter.slot = message;
-        wefti_waiters_append(&process->senders, &waiter);
+        wefti_waiters_append(&box->senders, &waiter);
         wefti_lock_give(&process->lock);
         return wait_for_room(process, &waiter, until);
     }
@@ -159,15 +159,16 @@ static int send_bounded(struct wefti_processes *table, weft_pid to, struct wefti
 }
 
 void wefti_mailbox_make_room(struct wefti_process *process, uint32_t count, uint64_t bytes) {
-    process->pending_bytes -= bytes;
+    struct wefti_process_rest *box = wefti_rest(process);
+    box->pending_bytes -= bytes;
     if (process->policy == WEFT_MAILBOX_DROP_OLDEST)
         return;
     wefti_lock_take(&process->lock);
-    process->queued -= count;
-    process->queued_bytes -= bytes;
-    while (process->senders.first && has_room(process, process->senders.first->slot)) {
-        struct wefti_waiter *waiter = wefti_waiters_take(&process->senders);
-        append(process, waiter->slot); /* we run: no wake */
+    box->queued -= count;
+    box->queued_bytes -= bytes;
+    while (box->senders.first && has_room(box, box->senders.first->slot)) {
+        struct wefti_waiter *waiter = wefti_waiters_take(&box->senders);
+        append(box, waiter->slot); /* we run: no wake */
         waiter->result = 0;
         wefti_waker waker = wefti_waiter_serve(waiter);
         wefti_lock_give(&process->lock);
@@ -179,15 +180,16 @@ void wefti_mailbox_make_room(struct wefti_process *process, uint32_t count, uint
 
 static void take_ordered(struct wefti_process *process) {
     struct wefti_chain dropped = {NULL, NULL, 0};
+    struct wefti_process_rest *box = wefti_rest(process);
     wefti_lock_take(&process->lock);
-    for (struct wefti_link *item = process->ordered.count ? process->ordered.first : NULL; item; item = item->next)
-        process->pending_bytes += wefti_message_weight(wefti_message_of(item));
-    append_chain(&process->pending, &process->ordered);
-    store_relaxed(&process->ordered_count, 0); /* a look */
+    for (struct wefti_link *item = box->ordered.count ? box->ordered.first : NULL; item; item = item->next)
+        box->pending_bytes += wefti_message_weight(wefti_message_of(item));
+    append_chain(&process->pending, &box->ordered);
+    store_relaxed(&box->ordered_count, 0); /* a look */
     if (process->policy == WEFT_MAILBOX_DROP_OLDEST) { /* what was unread before counts as well */
-        process->queued = 0;
-        process->queued_bytes = 0;
-        trim(process, &process->pending, &process->pending_bytes, &dropped);
+        box->queued = 0;
+        box->queued_bytes = 0;
+        trim(box, &process->pending, &box->pending_bytes, &dropped);
     }
     wefti_lock_give(&process->lock);
     wefti_messages_free(process->table, &dropped);
@@ -202,25 +204,26 @@ void wefti_mailbox_take(struct wefti_process *process) {
     }
     take_lane(&process->messages, &process->pending);
     if (WEFTI_UNLIKELY(process->bounded) &&
-        load_relaxed(&process->ordered_count)) /* a look; who makes it so wakes us */
+        load_relaxed(&wefti_rest(process)->ordered_count)) /* a look; who makes it so wakes us */
         take_ordered(process);
 }
 
 void wefti_mailbox_close(struct wefti_process *process, struct wefti_chain *unread) {
+    struct wefti_process_rest *rest = wefti_rest(process);
     append_lane(wefti_lane_first(xchg_acquire(&process->system, WEFTI_LANE_CLOSED)), unread); /* X1, pairs with S1 */
     append_lane(wefti_lane_first(xchg_acquire(&process->messages, WEFTI_LANE_CLOSED)), unread); /* X1, pairs with S1 */
     append_chain(unread, &process->urgent);
     process->has_urgent = false;
     append_chain(unread, &process->pending);
-    if (process->is_fiber && process->current) {
-        wefti_chain_append(unread, &process->current->link);
-        process->current = NULL;
+    if (process->is_fiber && rest->current) {
+        wefti_chain_append(unread, &rest->current->link);
+        rest->current = NULL;
     }
     if (process->bounded) {
-        append_chain(unread, &process->ordered);
-        store_relaxed(&process->ordered_count, 0); /* a look */
-        process->queued = 0;
-        process->queued_bytes = process->pending_bytes = 0;
+        append_chain(unread, &rest->ordered);
+        store_relaxed(&rest->ordered_count, 0); /* a look */
+        rest->queued = 0;
+        rest->queued_bytes = rest->pending_bytes = 0;
     }
     /* The next owner's.  Its lower bits are not 0, which is the closed lane's; when all are used up, the slot is. */
     uint32_t next = load_own(&process->generation) + 1;
@@ -231,7 +234,7 @@ void wefti_mailbox_close(struct wefti_process *process, struct wefti_chain *unre
 void wefti_mailbox_turn_away(struct wefti_process *process) {
     for (;;) {
         wefti_lock_take(&process->lock);
-        struct wefti_waiter *waiter = wefti_waiters_take(&process->senders);
+        struct wefti_waiter *waiter = wefti_waiters_take(&wefti_rest(process)->senders);
         wefti_waker waker = 0;
         if (waiter) {
             waiter->result = -ESRCH;

@@ -2,7 +2,7 @@
  *
  * What.   A name has one member, a group any number.  Each process has a list of its own memberships, so that its end, and whatever is about one process,
  *         takes no longer when there are many names, or many members.
- * Who.    All of it, and process->names: under names_lock.  A process's list is empty before its slot has another owner.
+ * Who.    All of it, and wefti_rest(process)->names: under names_lock.  A process's list is empty before its slot has another owner.
  */
 #include <string.h>
 
@@ -111,12 +111,12 @@ static void drop_name(struct wefti_names *names, struct wefti_name *name) {
 /* -- Members ----------------------------------------------------------------------------------------------- */
 
 static void put_in(struct wefti_name *name, struct wefti_process *process, struct wefti_member *member, weft_pid pid) {
-    *member = (struct wefti_member){name, pid, name->members, NULL, process->names};
+    *member = (struct wefti_member){name, pid, name->members, NULL, wefti_rest(process)->names};
     if (name->members)
         name->members->prev = member;
     name->members = member;
     name->count++;
-    process->names = member;
+    wefti_rest(process)->names = member;
 }
 
 /* Out of its process's list it is already; the last one takes its name with it. */
@@ -132,7 +132,7 @@ static void take_out(struct wefti_names *names, struct wefti_member *member) {
 
 /* Where the membership of that name is in its process's list; *... NULL: there is none. */
 static struct wefti_member **member_of(struct wefti_process *process, const struct wefti_name *name, weft_pid pid) {
-    struct wefti_member **at = &process->names;
+    struct wefti_member **at = &wefti_rest(process)->names;
     while (*at && ((*at)->of != name || (*at)->pid != pid))
         at = &(*at)->also;
     return at;
@@ -209,8 +209,8 @@ void wefti_names_end(struct wefti_process *process) {
     struct wefti_processes *table = process->table;
     process->named = false;
     wefti_lock_take(&table->names_lock);
-    for (struct wefti_member *member; (member = process->names);) {
-        process->names = member->also;
+    for (struct wefti_member *member; (member = wefti_rest(process)->names);) {
+        wefti_rest(process)->names = member->also;
         take_out(table->names, member);
     }
     wefti_lock_give(&table->names_lock);

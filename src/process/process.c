@@ -33,7 +33,8 @@ static struct wefti_message *leave(struct wefti_process *process, int *reason) {
     *reason = process->reason ? process->reason : *reason;
     store_relaxed(&process->task, NULL); /* a late sender wakes nobody, or whoever is there next */
     wefti_mailbox_close(process, &unread);
-    bool waited_for = process->bounded && process->senders.first; /* nobody comes after this: it is not alive */
+    bool waited_for =
+        process->bounded && wefti_rest(process)->senders.first; /* nobody comes after this: it is not alive */
     wefti_lock_give(&process->lock);
     if (WEFTI_UNLIKELY(waited_for))
         wefti_mailbox_turn_away(process);
@@ -135,12 +136,12 @@ static void settle_in(struct wefti_process *process, const weft_process_spec *sp
     store_relaxed(&process->wake_blocked, spec->wake_blocked_on_message); /* O2 publishes it, and the next */
     store_relaxed(&process->receiving, !process->is_fiber);
     if (process->is_fiber) {
-        process->owner.kind = &wefti_process_owner;
-        process->asking = 0;
+        wefti_rest(process)->owner.kind = &wefti_process_owner;
+        wefti_rest(process)->asking = 0;
     }
     if (WEFTI_UNLIKELY(process->bounded)) {
-        process->max_messages = spec->max_messages;
-        process->max_bytes = spec->max_bytes;
+        wefti_rest(process)->max_messages = spec->max_messages;
+        wefti_rest(process)->max_bytes = spec->max_bytes;
     }
 }
 
@@ -154,7 +155,7 @@ static int make_fiber(struct weft_runtime *rt, struct wefti_process *process, co
     fiber.fund = spec->fund;
     fiber.budget = spec->budget;
     fiber.cap = spec->cap;
-    return wefti_fiber_make(rt, &fiber, &process->owner, room);
+    return wefti_fiber_make(rt, &fiber, &wefti_rest(process)->owner, room);
 }
 
 /* A class: init runs here, in the caller, so that its refusal is the caller's error (W4). */

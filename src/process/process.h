@@ -97,8 +97,15 @@ static inline uint64_t wefti_lane_word(uint32_t generation, const void *message)
 
 /* -- The process ------------------------------------------------------------------------------------------- */
 
-/* Four lines: all that a message costs, of a class with an unbounded mailbox; its beginning and end; what fibers use; what a bounded mailbox
- * needs. */
+#ifndef WEFTI_PROCESS_CHUNK
+#define WEFTI_PROCESS_CHUNK 8192u /* 2 MiB, touched as they are used */
+#define WEFTI_PROCESS_CHUNKS 2048u
+#endif
+#ifndef WEFTI_PROCESS_CACHE
+#define WEFTI_PROCESS_CACHE 64u /* free slots that a worker fetches and gives back at a time */
+#endif
+
+/* Two lines: all that a message costs, of a class with an unbounded mailbox; its beginning and end. */
 struct wefti_process {
     _Alignas(64) wefti_lane messages;
     wefti_lane system;
@@ -129,7 +136,10 @@ struct wefti_process {
         struct wefti_message *links; /* and monitors; under the lock */
         struct wefti_link free; /* of a slot that nobody has */
     };
+};
 
+/* Two lines more, that many a process never touches: what fibers and records use; what a bounded mailbox needs. */
+struct wefti_process_rest {
     _Alignas(64) struct wefti_message *current; /* the message that weft_receive gave last */
     uint64_t asking; /* the number of weft_ask's question */
     uint64_t monitors; /* numbers given so far */
@@ -147,14 +157,23 @@ struct wefti_process {
     uint32_t queued; /* unread messages; those that drop the oldest count `ordered` only */
     uint32_t max_messages;
 };
-_Static_assert(sizeof(struct wefti_process) == 256, "a power of two, as its chunk");
-#ifndef WEFTI_PROCESS_CHUNK
-#define WEFTI_PROCESS_CHUNK 8192u /* 2 MiB, touched as they are used */
-#define WEFTI_PROCESS_CHUNKS 2048u
-#endif
-#ifndef WEFTI_PROCESS_CACHE
-#define WEFTI_PROCESS_CACHE 64u /* free slots that a worker fetches and gives back at a time */
-#endif
+
+/* Apart, so that of processes that do without it, its pages do not exist: the pages that the
+ * kernel must clear are most of what creating many costs. */
+struct wefti_process_chunk {
+    struct wefti_process process[WEFTI_PROCESS_CHUNK];
+    struct wefti_process_rest rest[WEFTI_PROCESS_CHUNK];
+};
+_Static_assert(sizeof(struct wefti_process) == 128 && sizeof(struct wefti_process_rest) == 128,
+               "powers of two, as the chunk; and one's distance to the other is the same for all");
+
+static inline struct wefti_process_rest *wefti_rest(const struct wefti_process *process) {
+    return (struct wefti_process_rest *)(void *)((char *)(uintptr_t)process +
+                                                 offsetof(struct wefti_process_chunk, rest));
+}
+static inline struct wefti_process *wefti_process_of_rest(struct wefti_process_rest *rest) {
+    return (struct wefti_process *)(void *)((char *)rest - offsetof(struct wefti_process_chunk, rest));
+}
 #define WEFTI_PROCESS_INDEX_BITS 24
 #define WEFTI_PID_KIND UINT64_C(1) /* in the highest byte */
 #define WEFTI_PID_KIND_SHIFT 56
@@ -179,7 +198,7 @@ struct wefti_processes {
     struct wefti_lock names_lock;
     struct wefti_names *names;
     _Atomic(struct wefti_handlers *) handlers; /* command.c */
-    _Atomic(struct wefti_process *) chunk[WEFTI_PROCESS_CHUNKS];
+    _Atomic(struct wefti_process_chunk *) chunk[WEFTI_PROCESS_CHUNKS];
 };
 
 /* -- table.c ----------------------------------------------------------------------------------------------- */
@@ -225,9 +244,9 @@ static inline weft_pid wefti_process_pid(struct wefti_process *process) {
 static inline struct wefti_process *wefti_process_at(struct wefti_processes *table, uint32_t index) {
     if (index / WEFTI_PROCESS_CHUNK >= WEFTI_PROCESS_CHUNKS)
         return NULL;
-    struct wefti_process *chunk =
+    struct wefti_process_chunk *chunk =
         load_relaxed(&table->chunk[index / WEFTI_PROCESS_CHUNK]); /* zeroed; O2 and A1 publish what it holds */
-    return chunk ? &chunk[index % WEFTI_PROCESS_CHUNK] : NULL;
+    return chunk ? &chunk->process[index % WEFTI_PROCESS_CHUNK] : NULL;
 }
 /* The slot that a pid names; NULL: none, or it has another owner by now.  Only a hint: the lane or the lock decides. */
 static inline struct wefti_process *wefti_process_find(struct wefti_processes *table, weft_pid pid) {
@@ -273,7 +292,7 @@ void wefti_mailbox_take(struct wefti_process *process);
 static inline bool wefti_mailbox_is_empty(struct wefti_process *process) {
     return !(load_relaxed(&process->messages) & WEFTI_LANE_POINTER) &&
            !(load_relaxed(&process->system) & WEFTI_LANE_POINTER) &&
-           !(process->bounded && load_relaxed(&process->ordered_count)); /* a look */
+           !(process->bounded && load_relaxed(&wefti_rest(process)->ordered_count)); /* a look */
 }
 /* So many messages have been taken out of `pending` of a bounded mailbox: room for others. */
 void wefti_mailbox_make_room(struct wefti_process *process, uint32_t count, uint64_t bytes);
@@ -325,7 +344,8 @@ static inline struct wefti_process *wefti_process_of(struct weft_task *task) {
         return ((struct wefti_process_header *)wefti_task_state(task))->process;
     struct wefti_owner *owner = wefti_task_is_fiber(task) ? wefti_fiber_of(task)->owner : NULL;
     return owner && owner->kind == &wefti_process_owner
-               ? (struct wefti_process *)(void *)((char *)owner - offsetof(struct wefti_process, owner))
+               ? wefti_process_of_rest(
+                     (struct wefti_process_rest *)(void *)((char *)owner - offsetof(struct wefti_process_rest, owner)))
                : NULL;
 }
 

@@ -31,7 +31,7 @@ static struct wefti_link *next_item(const struct look *look) {
 
 /* A reply that nobody waits for any more. */
 static bool is_late(const struct wefti_process *self, const struct wefti_message *message) {
-    return message->is_reply && (message->tag & WEFT_TAG_RESERVED) && message->tag != self->asking;
+    return message->is_reply && (message->tag & WEFT_TAG_RESERVED) && message->tag != wefti_rest(self)->asking;
 }
 
 static void use(struct wefti_process *self, const struct wefti_message *message) {
@@ -72,9 +72,10 @@ static bool drops_oldest(const struct wefti_process *self) {
 /* after: the last message that cannot be wanted, or NULL. */
 static inline int receive(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg,
                           struct wefti_link *after, int64_t until) {
-    if (self->current) {
-        struct wefti_message *old = self->current;
-        self->current = NULL; /* first: its release function may be the user's */
+    struct wefti_process_rest *rest = wefti_rest(self);
+    if (rest->current) {
+        struct wefti_message *old = rest->current;
+        rest->current = NULL; /* first: its release function may be the user's */
         wefti_message_free(self->table, old);
     }
     struct look urgent = {&self->urgent, NULL}, pending = {&self->pending, after};
@@ -91,7 +92,7 @@ static inline int receive(struct wefti_process *self, weft_message *message, wef
             found = pick(self, &pending, filter, arg);
         if (found) {
             use(self, found);
-            self->current = found;
+            rest->current = found;
             wefti_message_show(found, message);
             return 0;
         }
@@ -128,7 +129,7 @@ int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_d
 /* The number of a monitor is unique: it is the question's tag, and if the other ends first, that is the answer. */
 static bool is_answer(const weft_message *message, void *arg) {
     const struct wefti_process *self = arg;
-    return message->tag == self->asking;
+    return message->tag == wefti_rest(self)->asking;
 }
 
 /* The other has ended, and its end is on its way to us: nobody wants to know. */
@@ -166,7 +167,7 @@ int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, we
         struct wefti_link *after = self->pending.count && !drops_oldest(self) ? self->pending.last : NULL;
         error = wefti_message_send(table, wefti_worker_here(), to, message, until);
         bool sent = !error;
-        self->asking = number;
+        wefti_rest(self)->asking = number;
         if (sent)
             error = receive(self, reply, is_answer, self, after, until);
         bool ended = sent && !error && reply->type == WEFT_MESSAGE_DOWN; /* then the record is the reply */
@@ -174,7 +175,7 @@ int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, we
             error = receive(self, reply, is_answer, self, after, WEFT_NOW) ? -ESRCH : 0;
         else if (!wefti_monitor_remove(table, to, record))
             forget_end(self);
-        self->asking = 0;
+        wefti_rest(self)->asking = 0;
         if (sent)
             return error;
     }

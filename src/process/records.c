@@ -46,48 +46,52 @@ static void index_take(struct wefti_index *index, struct wefti_message *record) 
 static size_t index_bytes(uint32_t size) { return sizeof(struct wefti_index) + size * sizeof(struct wefti_message *); }
 
 static void index_drop(struct wefti_process *process) {
-    if (process->lookup)
-        wefti_free(process->lookup, index_bytes(process->lookup->size));
-    process->lookup = NULL;
+    struct wefti_process_rest *rest = wefti_rest(process);
+    if (rest->lookup)
+        wefti_free(rest->lookup, index_bytes(rest->lookup->size));
+    rest->lookup = NULL;
 }
 
 /* Large enough for what is in the list, or none. */
 static void index_make(struct wefti_process *process) {
+    struct wefti_process_rest *rest = wefti_rest(process);
     uint32_t size = 4 * INDEX_FROM;
-    while (size < 4 * process->records)
+    while (size < 4 * rest->records)
         size *= 2;
     index_drop(process);
-    if (!(process->lookup = wefti_alloc(index_bytes(size))))
+    if (!(rest->lookup = wefti_alloc(index_bytes(size))))
         return;
-    process->lookup->size = size;
+    rest->lookup->size = size;
     for (struct wefti_message *record = process->links; record; record = next_of(record))
-        index_put(process->lookup, record);
+        index_put(rest->lookup, record);
 }
 
 void wefti_record_put(struct wefti_process *process, struct wefti_message *record) {
+    struct wefti_process_rest *rest = wefti_rest(process);
     record->record.prev = NULL;
     record->link.next = process->links ? &process->links->link : NULL;
     if (process->links)
         process->links->record.prev = record;
     process->links = record;
-    process->records++;
-    if (process->lookup && process->records <= process->lookup->size / 2)
-        index_put(process->lookup, record);
-    else if (WEFTI_UNLIKELY(process->lookup || process->records == INDEX_FROM))
+    rest->records++;
+    if (rest->lookup && rest->records <= rest->lookup->size / 2)
+        index_put(rest->lookup, record);
+    else if (WEFTI_UNLIKELY(rest->lookup || rest->records == INDEX_FROM))
         index_make(process);
 }
 
 void wefti_record_take(struct wefti_process *process, struct wefti_message *record) {
+    struct wefti_process_rest *rest = wefti_rest(process);
     struct wefti_message *next = next_of(record), *prev = record->record.prev;
-    if (process->lookup)
-        index_take(process->lookup, record); /* first: it is found by what it says */
+    if (rest->lookup)
+        index_take(rest->lookup, record); /* first: it is found by what it says */
     if (next)
         next->record.prev = prev;
     if (prev)
         prev->link.next = record->link.next;
     else
         process->links = next;
-    if (--process->records == 0)
+    if (--rest->records == 0)
         index_drop(process);
 }
 
@@ -97,7 +101,7 @@ static bool is(const struct wefti_message *record, weft_pid to, uint64_t tag) {
 }
 
 struct wefti_message *wefti_record_find(struct wefti_process *process, weft_pid to, uint64_t tag) {
-    const struct wefti_index *index = process->lookup;
+    const struct wefti_index *index = wefti_rest(process)->lookup;
     struct wefti_message *record = process->links;
     if (!index) {
         while (record && !is(record, to, tag))
@@ -113,7 +117,7 @@ struct wefti_message *wefti_record_find(struct wefti_process *process, weft_pid 
 struct wefti_message *wefti_records_take_all(struct wefti_process *process) {
     struct wefti_message *links = process->links;
     if (WEFTI_UNLIKELY(links != NULL)) {
-        process->records = 0;
+        wefti_rest(process)->records = 0;
         index_drop(process);
     }
     return links;

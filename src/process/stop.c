@@ -33,7 +33,7 @@ static void note(struct stop *stop, weft_pid pid) {
 static int pass(struct stop *stop, weft_pid self, bool late, int *error) {
     int count = 0;
     weft_pid pid;
-    uint64_t before = wefti_process_self()->monitors; /* those of earlier passes may still come */
+    uint64_t before = wefti_rest(wefti_process_self())->monitors; /* those of earlier passes may still come */
     for (uint32_t i = 0; wefti_process_visit(stop->table, i, &pid); i++) {
         uint64_t monitor;
         if (pid == WEFT_PID_NONE || pid == self)

@@ -2,7 +2,7 @@
 #include "process/process.h"
 
 /* In the model a chunk is less than a page. */
-#define CHUNK_BYTES ((WEFTI_PROCESS_CHUNK * sizeof(struct wefti_process) + 4095) & ~(size_t)4095)
+#define CHUNK_BYTES ((sizeof(struct wefti_process_chunk) + 4095) & ~(size_t)4095)
 
 static struct wefti_processes *table_of(struct wefti_annex *annex) {
     return (struct wefti_processes *)(void *)annex; /* its first field */
@@ -11,7 +11,7 @@ static struct wefti_processes *table_of(struct wefti_annex *annex) {
 static int end(struct wefti_annex *annex) {
     struct wefti_processes *table = table_of(annex);
     for (uint32_t i = 0; i < WEFTI_PROCESS_CHUNKS; i++) {
-        struct wefti_process *chunk = load_own(&table->chunk[i]);
+        struct wefti_process_chunk *chunk = load_own(&table->chunk[i]);
         if (chunk)
             wefti_unmap(chunk, CHUNK_BYTES);
     }
@@ -97,13 +97,13 @@ static struct wefti_process *process_of(struct wefti_link *free) {
 static void make_slots(struct wefti_processes *table, struct wefti_chain *into, uint32_t count) {
     for (; count && table->made / WEFTI_PROCESS_CHUNK < WEFTI_PROCESS_CHUNKS; count--) {
         uint32_t made = table->made, at = made / WEFTI_PROCESS_CHUNK;
-        struct wefti_process *chunk = load_own(&table->chunk[at]);
+        struct wefti_process_chunk *chunk = load_own(&table->chunk[at]);
         if (!chunk) {
             if (!(chunk = wefti_map(CHUNK_BYTES)))
                 return;
             store_relaxed(&table->chunk[at], chunk); /* nothing is in it yet */
         }
-        struct wefti_process *process = &chunk[made % WEFTI_PROCESS_CHUNK]; /* zeroed: nobody finds it yet */
+        struct wefti_process *process = &chunk->process[made % WEFTI_PROCESS_CHUNK]; /* zeroed: nobody finds it yet */
         process->index = made;
         process->table = table;
         store_relaxed(&process->generation, 1); /* A1 publishes it */

@@ -10,7 +10,7 @@ void wefti_nodes_fini(struct wefti_nodes *nodes) {
 }
 
 static bool make(struct wefti_nodes *nodes) {
-    char *block = wefti_alloc(WEFTI_NODES_BLOCK * WEFTI_NODE_SIZE);
+    char *block = wefti_alloc_raw(WEFTI_NODES_BLOCK * WEFTI_NODE_SIZE);
     if (!block)
         return false;
     struct wefti_link *own = (struct wefti_link *)(void *)block;

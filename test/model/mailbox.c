@@ -7,7 +7,8 @@
 
 static struct weft_runtime rt;
 static struct wefti_processes table;
-static struct wefti_process process;
+static struct wefti_process_chunk chunk; /* the first in it is the one */
+#define process (chunk.process[0])
 static struct weft_task task;
 static _Alignas(WEFTI_NODE_SIZE) struct wefti_message message;
 static bool sent;
@@ -16,7 +17,7 @@ static void begin(void) {
     table.rt = &rt;
     process.table = &table;
     store_relaxed(&process.generation, GENERATION);
-    store_relaxed(&table.chunk[0], &process);
+    store_relaxed(&table.chunk[0], &chunk);
 }
 
 /* Its task, which runs: a wake only notes itself; then the lanes. */

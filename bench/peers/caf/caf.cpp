@@ -110,7 +110,7 @@ int big(caf::actor_system &system, bool quick) {
     return pongs == rounds * BIG ? PEER_OK : PEER_WRONG;
 }
 
-// In groups, by an actor that lets others run between them, as weft does: stealing walks the whole queue in CAF, so it must be short.
+// In groups, by an actor that lets others run between them, which the other peers do not need: stealing walks the whole queue in CAF, so it must be short.
 int create(caf::actor_system &system, bool quick) {
     uint64_t count = quick ? 20000 : 200000;
     static std::atomic<uint64_t> right{0};
