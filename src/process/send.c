@@ -12,9 +12,13 @@
  *         before that one could become idle, and D1 acquires it, so D2 sees that.  What the sender itself has pushed before is
  *         in the lane, and D2 sees it, or was taken before D1.  If D2 says no, somebody was woken for no reason, which every task
  *         allows.
+ * Caches. A process that ran on another worker costs a line's way from there three times: its own, its task's, the task's state.  Each is asked for
+ *         as soon as its address is known, and to be written; one that is queued or runs (`handed`, `receiving`) is not looked at
+ *         further than its own line.
  * Not covered.  A control thread hands out all tasks (reactor), bounded mailboxes, who sends from outside: by the lane.
  * Checked by.  test/model/process.c
  */
+#include "plat/cache.h"
 #include "process/process.h"
 #include "task/account.h"
 
@@ -25,7 +29,11 @@ static inline bool hand_over(struct wefti_process *process, struct wefti_worker 
     struct weft_task *task = load_relaxed(&process->task); /* of that process, if D2 says so */
     if (!task || load_relaxed(&process->messages) != open || (w->central | w->parking)) /* a look */
         return false;
-    if (!load_relaxed(&process->receiving) || !wefti_word_claim(&task->word)) /* a hint; D1 */
+    if (!load_relaxed(&process->receiving) || load_relaxed(&process->handed)) /* hints: it runs, or is queued */
+        return false;
+    wefti_fetch_own(task);
+    wefti_fetch_own(task + 1); /* its state, for the run */
+    if (!wefti_word_claim(&task->word)) /* D1 */
         return false;
     bool same = load_relaxed(&process->messages) == open && load_relaxed(&process->task) == task; /* D2; D1 orders it */
     if (WEFTI_LIKELY(same)) {
@@ -79,6 +87,9 @@ static inline __attribute__((always_inline)) int send_copy(struct weft_runtime *
     struct wefti_processes *table = table_of(rt, size, &w, &error);
     if (WEFTI_UNLIKELY(!table))
         return error;
+    struct wefti_process *there = wefti_process_at(table, wefti_pid_index(to));
+    if (WEFTI_LIKELY(there != NULL))
+        wefti_fetch_own(there); /* while the message is filled */
     struct wefti_message *message = wefti_message_new_on(table, w, WEFT_MESSAGE, tag, data, size);
     if (WEFTI_UNLIKELY(!message))
         return -ENOMEM;
