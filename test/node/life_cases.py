@@ -309,6 +309,17 @@ def drained():
 def interrupted():
     with Node() as n:
         equal("Ctrl-C", n.stop(signal.SIGINT)[0], 0)
+    with Node() as n:
+        equal("the end of its terminal", n.stop(signal.SIGHUP)[0], 0)
+        claim("it says so", "terminal" in n.words() and "stopped" in n.words(), n.words())
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        with Node() as n:
+            n.child.send_signal(signal.SIGHUP)
+            equal("nohup", n.submit("a", "set", "k", "v")["status"], "ok")
+            equal("and then stopped", n.stop()[0], 0)
+    finally:
+        signal.signal(signal.SIGHUP, before)
     with Node() as n:  # requests under way are answered
         c = harness.Connection(n.port)
         tx = {"method": "add", "sender": "a", "nonce": 1, "args": ["n", 1]}
