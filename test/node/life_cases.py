@@ -208,6 +208,14 @@ def unreadable():
                 equal("it ends in order", n.stop()[0], 0)
             status, text, errors = weft("node", "verify", os.path.join(data, "store"))
             claim("verify says which and why", status == 1 and '"a": "the file ends after 3 pages of ' in text and "1 findings" in text and '"b"' not in text, (status, text, errors))
+            with Node(memory=False, data=os.path.join(data, "store")) as n:  # what is damaged does not keep the others from running
+                equal("after a restart", (n.result("shard_status", shard="a")["state"], n.result("state_get", shard="b", key="n")), ("stopped", "2"))
+                answer = n.call("state_get", shard="a", key="n")
+                claim("what is damaged is not read", answer.get("error", {}).get("code") == -32003 and "damaged" in answer["error"]["message"], answer)
+                equal("nor written", n.call("tx_submit", shard="a", tx={"method": "noop", "sender": "x", "nonce": 1}).get("error", {}).get("code"), -32003)
+                equal("others go on after a restart", n.submit("b", "add", "n", 1, nonce=3)["status"], "ok")
+                claim("it says so", 'shard "a": its store is damaged' in n.words(), n.words())
+                equal("it ends in order too", n.stop()[0], 0)
 
 
 @group
