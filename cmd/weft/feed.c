@@ -27,18 +27,22 @@ void feed_end(struct feed *feed) {
 
 /* -- Events ------------------------------------------------------------------------------------------- */
 
-/* The lock is held. */
-static void append(struct feed *feed, enum feed_kind kind, const char *shard, const char *json, size_t json_size) {
-    struct feed_event *event = &feed->events[feed->next % FEED_EVENTS];
+/* False: it is too long. */
+static bool fill(struct feed_event *event, enum feed_kind kind, const char *shard, const char *json, size_t json_size) {
     size_t size = strnlen(shard, sizeof event->shard - 1);
     if (json_size > sizeof event->text)
-        return;
+        return false;
     event->kind = kind;
     memcpy(event->shard, shard, size);
     event->shard[size] = 0;
     event->size = (uint32_t)json_size;
     memcpy(event->text, json, json_size);
-    feed->next++;
+    return true;
+}
+
+/* The lock is held. */
+static void append(struct feed *feed, enum feed_kind kind, const char *shard, const char *json, size_t json_size) {
+    feed->next += fill(&feed->events[feed->next % FEED_EVENTS], kind, shard, json, json_size);
 }
 
 static void block_json(struct text *out, const char *shard, const struct ledger_block *block) {
@@ -89,7 +93,7 @@ void feed_block(struct feed *feed, const char *shard, const struct ledger_block 
 void feed_stats(struct feed *feed, const char *json, size_t size) {
     if (weft_mutex_lock(&feed->lock, WEFT_NEVER))
         return;
-    append(feed, FEED_STATS, "", json, size);
+    feed->seconds += fill(&feed->figures, FEED_STATS, "", json, size);
     if (feed->waiting)
         weft_cond_broadcast(&feed->more);
     weft_mutex_unlock(&feed->lock);
@@ -99,46 +103,66 @@ void feed_stats(struct feed *feed, const char *json, size_t size) {
 
 static const char *const kind_names[] = {"block", "failed", "stats"};
 
-/* What is behind *at, up to about a piece; the lock is held. */
-static void collect(struct feed *feed, const char *shard, uint64_t *at, struct text *out) {
-    if (feed->next - *at > FEED_EVENTS) {
-        uint64_t missed = feed->next - FEED_EVENTS - *at;
-        text_format(out, "event: missed\ndata: {\"events\":%llu}\n\n", (unsigned long long)missed);
-        *at += missed;
-    }
-    for (; *at < feed->next && out->size < PIECE; ++*at) {
-        const struct feed_event *event = &feed->events[*at % FEED_EVENTS];
-        if (shard && event->shard[0] && strcmp(event->shard, shard) != 0)
-            continue;
-        text_format(out, "id: %llu\nevent: %s\ndata: ", (unsigned long long)*at, kind_names[event->kind]);
-        text_add(out, event->text, event->size);
-        text_add(out, "\n\n", 2);
-    }
+struct onlooker {
+    const char *shard; /* NULL: all */
+    uint64_t at, seconds; /* the next event that it has not had; the last figures that it has */
+};
+
+static bool is_wanted(const struct onlooker *looker, const struct feed_event *event) {
+    return !looker->shard || !event->shard[0] || strcmp(event->shard, looker->shard) == 0;
 }
 
-/* Wait for something behind *at, and collect it.  False: it is over. */
-static bool next_piece(struct feed *feed, const char *shard, uint64_t *at, struct text *out) {
+static void put_event(struct text *out, const struct feed_event *event) {
+    text_format(out, "event: %s\ndata: ", kind_names[event->kind]);
+    text_add(out, event->text, event->size);
+    text_add(out, "\n\n", 2);
+}
+
+/* What it has not had, up to about a piece; the lock is held. */
+static void collect(struct feed *feed, struct onlooker *looker, struct text *out) {
+    if (feed->next - looker->at > FEED_EVENTS) {
+        uint64_t missed = feed->next - FEED_EVENTS - looker->at;
+        text_format(out, "event: missed\ndata: {\"events\":%llu}\n\n", (unsigned long long)missed);
+        looker->at += missed;
+    }
+    for (; looker->at < feed->next && out->size < PIECE; ++looker->at) {
+        const struct feed_event *event = &feed->events[looker->at % FEED_EVENTS];
+        if (!is_wanted(looker, event))
+            continue;
+        text_format(out, "id: %llu\n", (unsigned long long)looker->at);
+        put_event(out, event);
+    }
+    if (looker->seconds != feed->seconds)
+        put_event(out, &feed->figures); /* without a number: nobody comes back to it */
+    looker->seconds = feed->seconds;
+}
+
+/* Wait for something that it has not had, and collect it.  False: it is over. */
+static bool next_piece(struct feed *feed, struct onlooker *looker, struct text *out) {
     weft_deadline until = weft_after(SILENCE);
     int error = weft_mutex_lock(&feed->lock, WEFT_NEVER);
     if (error)
         return false;
-    while (!error && !feed->ended && *at == feed->next) {
+    while (!error && !feed->ended && looker->at == feed->next && looker->seconds == feed->seconds) {
         feed->waiting++;
         error = weft_cond_wait(&feed->more, &feed->lock, until);
         feed->waiting--;
     }
     bool ended = feed->ended;
     if (!ended)
-        collect(feed, shard, at, out);
+        collect(feed, looker, out);
     weft_mutex_unlock(&feed->lock);
     return !ended && (!error || error == -ETIMEDOUT);
 }
 
-static bool begin(struct feed *feed, uint64_t after, uint64_t *at) {
+static bool begin(struct feed *feed, uint64_t after, struct onlooker *looker) {
     if (weft_mutex_lock(&feed->lock, WEFT_NEVER))
         return false;
-    uint64_t oldest = feed->next > FEED_REPLAY ? feed->next - FEED_REPLAY : 1;
-    *at = after && after < feed->next ? after + 1 : oldest;
+    uint64_t at = feed->next, oldest = feed->next > FEED_EVENTS ? feed->next - FEED_EVENTS : 1;
+    for (unsigned wanted = 0; at > oldest && wanted < FEED_REPLAY; at--)
+        wanted += is_wanted(looker, &feed->events[(at - 1) % FEED_EVENTS]);
+    looker->at = after && after < feed->next ? after + 1 : at;
+    looker->seconds = feed->seconds;
     bool ended = feed->ended;
     weft_mutex_unlock(&feed->lock);
     return !ended;
@@ -146,9 +170,9 @@ static bool begin(struct feed *feed, uint64_t after, uint64_t *at) {
 
 int feed_serve(struct feed *feed, weft_http *x, const char *shard, uint64_t after) {
     struct text out = {0};
-    uint64_t at;
+    struct onlooker looker = {.shard = shard};
     /* Relaxed: it is only a number; a cancelled fiber could not take the lock to count itself out. */
-    if (add_relaxed(&feed->onlookers, 1) >= FEED_ONLOOKERS || !begin(feed, after, &at)) {
+    if (add_relaxed(&feed->onlookers, 1) >= FEED_ONLOOKERS || !begin(feed, after, &looker)) {
         sub_relaxed(&feed->onlookers, 1);
         return weft_http_reply(x, 503, "text/plain", "too many onlookers\n", 19);
     }
@@ -159,7 +183,7 @@ int feed_serve(struct feed *feed, weft_http *x, const char *shard, uint64_t afte
         if (n < 0 || (error = weft_sleep(PAUSE))) /* so that many small blocks go together */
             break;
         out.size = 0;
-        if (!next_piece(feed, shard, &at, &out))
+        if (!next_piece(feed, &looker, &out))
             break;
         if (!out.size)
             text_put(&out, ":\n\n");

@@ -1,6 +1,6 @@
 /* feed.h - what has happened lately, for those who look on: blocks, failures, and figures once a second.
  *
- * A ring of events, written by the lane's threads.  Each onlooker has a place of its own in it; one that is slower than the ring is told how many
+ * A ring of events, written by the lane's threads; and the last figures, beside it: they are nothing to look back at, and would push out what is.  Each onlooker has a place of its own in it; one that is slower than the ring is told how many
  * it has missed.  Nobody waits for an onlooker.
  */
 #ifndef WEFT_CMD_FEED_H
@@ -17,7 +17,7 @@ enum {
     FEED_EVENTS = 2048,
     FEED_TEXT = 600,
     FEED_FAILURES = 8,  /* told of one block */
-    FEED_REPLAY = 40,   /* events that a new onlooker gets from before */
+    FEED_REPLAY = 40,   /* events that a new onlooker gets from before, of those it wants */
     FEED_ONLOOKERS = 256,
 };
 
@@ -38,6 +38,8 @@ struct feed {
     _Atomic unsigned onlookers;
     bool ended;
     struct feed_event *events;
+    uint64_t seconds; /* the figures' number */
+    struct feed_event figures;
 };
 
 /* 0; -ENOMEM. */

@@ -59,6 +59,9 @@ static inline bool keep_may_go_on(int error) {
     return error == 0 || error == -ENOSPC || error == -EFBIG || error == -ENOMEM || error == -ECANCELED;
 }
 
+/* In place of one that could not be opened: whoever begins or commits gets that error. */
+int keep_broken_open(int error, struct keep **out);
+
 /* -- keep_memory.c ------------------------------------------------------------------------------------------------ */
 int keep_memory_open(struct keep **out);
 size_t keep_memory_count(struct keep *keep); /* of keys */

@@ -47,9 +47,17 @@ static int open_shard(void *self, const char *name, void **shard_state, uint64_t
             error = -EBADMSG; /* another shard's files */
         shard->keep->ops->end(&view);
     }
+    if (error && shard->keep) {
+        shard->keep->ops->close(shard->keep);
+        shard->keep = NULL;
+    }
+    if (book->starting && (error == -EIO || error == -EBADMSG)) {
+        bytes_free(&shard->head.runs);
+        shard->head = (struct head){0};
+        int broken = keep_broken_open(error, &shard->keep);
+        error = broken ? broken : (read_seen(shard, error), 0);
+    }
     if (error) {
-        if (shard->keep)
-            shard->keep->ops->close(shard->keep);
         bytes_free(&shard->head.runs);
         free(shard);
         return error;
@@ -83,6 +91,13 @@ static bool is_worth_a_line(struct ledger *book, bool stopped, uint64_t *unsaid)
     return worth;
 }
 
+static const char *words_of(int error) {
+    return error == -EBADMSG  ? "its store is damaged, as 'weft node verify' will say"
+           : error == -EPROTO ? "its store is of another version"
+           : error == -EFBIG  ? "its store has reached --map-size"
+                              : strerror(-error);
+}
+
 static void batch_failed(void *arg, weft_shard *shard, const weft_batch *batch, int error) {
     weft_shard_info info;
     uint64_t unsaid;
@@ -95,7 +110,7 @@ static void batch_failed(void *arg, weft_shard *shard, const weft_batch *batch, 
     if (unsaid)
         snprintf(before, sizeof before, "; so did %llu batches before it", (unsigned long long)unsaid);
     fprintf(stderr, "weft: shard \"%s\": %zu transactions for block %llu failed: %s%s%s\n", info.name, batch->count,
-            (unsigned long long)batch->block, strerror(-error), stopped ? "; the shard is stopped" : "", before);
+            (unsigned long long)batch->block, words_of(error), stopped ? "; the shard is stopped" : "", before);
 }
 
 /* -- Opening and closing --------------------------------------------------------------------------------------------- */
@@ -114,7 +129,7 @@ static int open_existing(void *arg, const char *name, const char *folder) {
         return 0;
     int error = weft_shard_get(opening->book->lane, name, &shard);
     if (error && opening->room)
-        snprintf(opening->why, opening->room, "shard \"%s\": %s", name, strerror(-error));
+        snprintf(opening->why, opening->room, "shard \"%s\": %s", name, words_of(error));
     return error;
 }
 
@@ -176,8 +191,10 @@ int ledger_open(const struct ledger_config *config, ledger **out, char *why, siz
         goto failed;
     }
     struct opening opening = {book, why, room};
+    book->starting = true;
     if (config->dir && (error = place_each(&book->place, open_existing, &opening)))
         goto failed;
+    book->starting = false;
     *out = book;
     return 0;
 failed:

@@ -69,8 +69,8 @@ struct ledger_config {
     void *arg;
 };
 
-/* Open or make a ledger, with all shards that its directory has.  On failure `why` gets a sentence.
- * Returns 0; -EBUSY (another node uses the directory); -EPROTO (a store of another version); -EBADMSG (damaged); -errno. */
+/* Open or make a ledger, with all shards that its directory has; one that is damaged, or cannot be read, is there and stopped.  On failure `why` gets a sentence.
+ * Returns 0; -EBUSY (another node uses the directory); -EPROTO (a store of another version); -errno. */
 int ledger_open(const struct ledger_config *config, ledger **out, char *why, size_t room);
 /* Finish the batches under way, and close.  Transactions in the pools are lost: they were never acknowledged by a receipt. */
 void ledger_close(ledger *ledger);

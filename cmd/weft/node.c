@@ -1,6 +1,6 @@
 /* node.c - the command "weft node": from the command line to a node that runs, and to its end.
  *
- * The end.  SIGTERM or Ctrl-C: no more transactions are taken, those in the pools get DRAIN to run, while reads go on; then requests under way
+ * The end.  SIGTERM, Ctrl-C or the end of its terminal (SIGHUP, unless nohup): no more transactions are taken, those in the pools get DRAIN to run, while reads go on; then requests under way
  * get a little more, and the store is closed.  A second signal ends the process at once, which loses nothing that was acknowledged.
  */
 #include "node.h"
@@ -31,7 +31,7 @@ static const char me[] = "weft node";
 struct start {
     struct node *node;
     weft_io *listener;
-    weft_signals *signals; /* SIGINT and SIGTERM */
+    weft_signals *signals; /* SIGINT, SIGTERM and SIGHUP */
     unsigned connections;
     bool drained;
 };
@@ -152,7 +152,10 @@ static int run(void *arg) {
                 store_relaxed(&node->stopping, true); /* only shown */
                 node_totals(node, &totals);
                 complain(me, "%s: finishing %llu transactions; once more to stop at once",
-                         number == SIGINT ? "interrupted" : "asked to stop", (unsigned long long)totals.pooled);
+                         number == SIGINT   ? "interrupted"
+                         : number == SIGHUP ? "the terminal is gone"
+                                            : "asked to stop",
+                         (unsigned long long)totals.pooled);
                 if (weft_blocking(drain, start, &ignored, WEFT_NEVER))
                     start->drained = false;
             }
@@ -252,7 +255,9 @@ static int run_node(struct node *node, struct ledger_config *config, weft_config
     node->started_at = (uint64_t)time(NULL);
     raise_descriptors();
     signal(SIGPIPE, SIG_IGN); /* what it prints to may go */
-    int error = weft_signal_open((const int[]){SIGINT, SIGTERM}, 2, &start.signals);
+    struct sigaction hangup;
+    bool nohup = sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
+    int error = weft_signal_open((const int[]){SIGINT, SIGTERM, SIGHUP}, nohup ? 2 : 3, &start.signals);
     if (!error)
         error = feed_open(&node->feed);
     if (!error && (error = ledger_open(config, &node->ledger, why, sizeof why)))

@@ -11,9 +11,12 @@ static struct ledger_shard *find(ledger *book, const char *name) {
 
 /* Said once, when it is seen: from then on nothing is written (batch_execute, enter). */
 int read_seen(struct ledger_shard *shard, int error) {
+    if (error == -EBADMSG)
+        store_relaxed(&shard->keep->unreadable, true); /* a look */
     if (load_relaxed(&shard->keep->unreadable) && !xchg_relaxed(&shard->said, true)) /* looks */
-        fprintf(stderr, "weft: shard \"%s\": its store cannot be read: %s; the shard is stopped\n", shard->name,
-                strerror(EIO));
+        fprintf(stderr, "weft: shard \"%s\": its store %s; the shard is stopped\n", shard->name,
+                error == -EBADMSG ? "is damaged, as 'weft node verify' will say"
+                                  : "cannot be read: Input/output error");
     return error;
 }
 

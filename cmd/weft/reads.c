@@ -51,8 +51,8 @@ weft_shard *node_known_shard(struct rpc_call *call, int param) {
 static const char *param_text(struct rpc_call *call, int param) { return json_string_value(call->params[param]); }
 
 static void fail_read(struct rpc_call *call, int error) {
-    if (error == -EIO)
-        rpc_fail(call, RPC_STOPPED, "Shard stopped: its storage cannot be read");
+    if (error == -EIO || error == -EBADMSG)
+        rpc_fail(call, RPC_STOPPED, "Shard stopped: its storage %s", error == -EIO ? "cannot be read" : "is damaged");
     else
         rpc_fail(call, RPC_INTERNAL, "Internal error: %s", weft_strerror(error));
 }

@@ -20,7 +20,7 @@ struct ledger_shard {
     struct head head;
     struct wefti_lock lock; /* pending; held while transactions go into the pool, so that nonces arrive in order */
     struct pending pending;
-    _Atomic bool said; /* that its store cannot be read */
+    _Atomic bool said; /* that its store cannot be read, or is damaged */
 };
 
 /* What a batch makes, from execute to release.  Kept for the next batch: its memory has the right size. */
@@ -47,6 +47,7 @@ struct ledger {
     struct place place;
     weft_lane *lane;
     size_t shards; /* under the lane's lock for making shards */
+    bool starting; /* shards are those of the directory: one that is damaged does not keep the others from running */
     _Atomic bool draining;
     _Atomic bool ending; /* the time to drain is over: what runs gives up */
     struct wefti_lock lock;
@@ -73,7 +74,7 @@ void made_free(struct made *made);
 /* -- read.c --------------------------------------------------------------------------------------------------------- */
 /* A sender's last nonce in a keep; 0: none.  Or an error. */
 int read_nonce(struct keep *keep, const char *sender, uint64_t *out);
-/* After a look into a shard's keep: returns the error, and says so when the disk could not read it. */
+/* After a look into a shard's keep: returns the error; if the disk could not read it, or what it read is damaged, says so, and the shard is stopped. */
 int read_seen(struct ledger_shard *shard, int error);
 /* In keep_use: a zeroed struct head; the caller frees its runs, also after a failure. */
 int read_head(struct keep_view *view, void *head);

@@ -44,7 +44,8 @@ def stream():
         bad = n.submit("b", "transfer", "x", "1")
         _, _, failure = e.next("failed")
         equal("a failure", (failure["shard"], failure["tx"], failure["reason"]), ("b", bad["tx"], bad["reason"]))
-        stats = e.next("stats")[2]
+        number, _, stats = e.next("stats")
+        equal("figures have no number to come back to", number, None)
         claim("figures", stats["shards"] >= 1 and "p99_us" in stats and receipt, stats)
         one = Events(n.port, "/events?shard=b")
         n.submit("a", "set", "k", "w", nonce=2)
@@ -56,7 +57,12 @@ def stream():
         equal("from where it was", (first["shard"], first["number"]), ("b", 1))
         nonsense = Events(n.port, Last_Event_ID="x" * 30)
         equal("from nowhere", nonsense.next("block")[2]["number"], 1)
-        for s in (e, one, later, nonsense):
+        n.submit("quiet", "set", "k", "v")
+        for i in range(60):
+            n.submit("busy", "add", "n", 1, nonce=i + 1)
+        quiet = Events(n.port, "/events?shard=quiet")
+        equal("what a quiet shard did before all that", quiet.next("block")[2]["shard"], "quiet")
+        for s in (e, one, later, nonsense, quiet):
             s.close()
         eventually(lambda: n.submit("a", "add", "n", 1, nonce=n.result("nonce_get", shard="a", sender="me")["nonce"] + 1) and
                    n.result("node_metrics")["onlookers"] == 0)

@@ -208,6 +208,14 @@ def unreadable():
                 equal("it ends in order", n.stop()[0], 0)
             status, text, errors = weft("node", "verify", os.path.join(data, "store"))
             claim("verify says which and why", status == 1 and '"a": "the file ends after 3 pages of ' in text and "1 findings" in text and '"b"' not in text, (status, text, errors))
+            with Node(memory=False, data=os.path.join(data, "store")) as n:  # what is damaged does not keep the others from running
+                equal("after a restart", (n.result("shard_status", shard="a")["state"], n.result("state_get", shard="b", key="n")), ("stopped", "2"))
+                answer = n.call("state_get", shard="a", key="n")
+                claim("what is damaged is not read", answer.get("error", {}).get("code") == -32003 and "damaged" in answer["error"]["message"], answer)
+                equal("nor written", n.call("tx_submit", shard="a", tx={"method": "noop", "sender": "x", "nonce": 1}).get("error", {}).get("code"), -32003)
+                equal("others go on after a restart", n.submit("b", "add", "n", 1, nonce=3)["status"], "ok")
+                claim("it says so", 'shard "a": its store is damaged' in n.words(), n.words())
+                equal("it ends in order too", n.stop()[0], 0)
 
 
 @group
@@ -309,6 +317,17 @@ def drained():
 def interrupted():
     with Node() as n:
         equal("Ctrl-C", n.stop(signal.SIGINT)[0], 0)
+    with Node() as n:
+        equal("the end of its terminal", n.stop(signal.SIGHUP)[0], 0)
+        claim("it says so", "terminal" in n.words() and "stopped" in n.words(), n.words())
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        with Node() as n:
+            n.child.send_signal(signal.SIGHUP)
+            equal("nohup", n.submit("a", "set", "k", "v")["status"], "ok")
+            equal("and then stopped", n.stop()[0], 0)
+    finally:
+        signal.signal(signal.SIGHUP, before)
     with Node() as n:  # requests under way are answered
         c = harness.Connection(n.port)
         tx = {"method": "add", "sender": "a", "nonce": 1, "args": ["n", 1]}
