@@ -7,8 +7,14 @@ target_compile_options(weft_build INTERFACE
 if(NOT WEFT_SANITIZE)
   include(CheckCCompilerFlag)
   check_c_compiler_flag(-fstack-clash-protection WEFT_HAVE_STACK_CLASH)
+  if(WEFT_HAVE_STACK_CLASH)
+    set(weft_stack_clash -fstack-clash-protection)
+    if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64" AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
+      list(APPEND weft_stack_clash --param=stack-clash-protection-guard-size=12) # it thinks that guards have 64 KiB there
+    endif()
+  endif()
   target_compile_options(weft_build INTERFACE
-    -fstack-protector-strong $<$<BOOL:${WEFT_HAVE_STACK_CLASH}>:-fstack-clash-protection>
+    -fstack-protector-strong ${weft_stack_clash}
     $<$<CONFIG:Release>:-U_FORTIFY_SOURCE> $<$<CONFIG:Release>:-D_FORTIFY_SOURCE=2>)
 endif()
 target_compile_definitions(weft_build INTERFACE $<$<CONFIG:Debug>:WEFTI_DEBUG=1>)

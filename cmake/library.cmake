@@ -31,8 +31,11 @@ install(EXPORT weft NAMESPACE weft:: FILE weftTargets.cmake DESTINATION ${packag
 write_basic_package_version_file(weftConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES cmake/weftConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/weftConfigVersion.cmake DESTINATION ${package_dir})
 configure_file(cmd/weft-cc weft-cc COPYONLY)
-install(PROGRAMS cmd/weft-cc DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(FILES docs/man/weft-cc.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+configure_file(cmd/weft-cc weft-c++ COPYONLY) # it looks at its name
+foreach(name weft-cc weft-c++)
+  install(PROGRAMS cmd/weft-cc DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME ${name})
+  install(FILES docs/man/weft-cc.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 RENAME ${name}.1)
+endforeach()
 # Paths are relative to the .pc file, so that the prefix may be chosen when installing.
 file(RELATIVE_PATH pc_prefix /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
 string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")

@@ -28,9 +28,7 @@ foreach(kind ${kinds})
       target_link_libraries(weft-cares PRIVATE weft_cares_static PkgConfig::CARES)
       target_link_options(weft-cares PRIVATE -Wl,--wrap=calloc) # faults.c makes it fail
     endif()
-    if(WEFT_HAVE_STACK_CLASH) # as fibers' code should be
-      target_compile_options(weft-${kind} PRIVATE -fstack-clash-protection)
-    endif()
+    target_compile_options(weft-${kind} PRIVATE ${weft_stack_clash}) # as fibers' code should be
   endif()
 endforeach()
 

@@ -19,7 +19,8 @@
  * Stacks.  64 KiB of address space unless asked otherwise, of which only touched pages cost memory.  Below each lies a guard page:
  * running over it ends the process with the fiber's name, its function (by name if the program exports it, as with -rdynamic; else as
  * PROGRAM+0xOFFSET, for addr2line) and a backtrace.  Compile with -fstack-clash-protection, or a single frame larger than a
- * page can jump over the guard.
+ * page can jump over the guard (gcc on aarch64: also --param=stack-clash-protection-guard-size=12, since it thinks that guards are larger
+ * there).
  *
  * Floating point.  A fiber begins with the rounding mode of the thread that created the runtime, and keeps its own; one that changes it
  * sets it back before it returns, as any function does.

@@ -130,7 +130,7 @@ static __attribute__((noinline)) int start_limited(struct weft_runtime *rt, cons
 }
 
 INLINE int start(struct weft_runtime *rt, struct wefti_worker *w, const weft_spec *spec, weft_task **handle) {
-    struct weft_runtime *to = rt || !w ? rt : w->rt;
+    struct weft_runtime *to = w && !rt ? w->rt : rt;
     if (WEFTI_UNLIKELY(to && load_relaxed(&to->limited))) /* set before there is anybody to ask about */
         return start_limited(to, spec, handle);
     return start_freely(rt, w, spec, handle);

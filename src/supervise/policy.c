@@ -145,7 +145,7 @@ int wefti_sup_config(const weft_supervisor_config *given, weft_supervisor_config
     if (error)
         return error;
     if ((unsigned)config->strategy > WEFT_STRATEGY_REST_FOR_ONE || config->period < 0 || config->backoff_max < 0 ||
-        config->backoff_factor < 0 || config->backoff_jitter > 1 || config->stable < 0)
+        !(config->backoff_factor >= 0) || !(config->backoff_jitter <= 1) || config->stable < 0) /* also: not a number */
         return -EINVAL;
     config->period = config->period ? config->period : 5 * SECOND;
     config->backoff_min = config->backoff_min ? config->backoff_min : SECOND;

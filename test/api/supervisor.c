@@ -1,4 +1,6 @@
 /* supervisor.c - supervised children: who is started again, when, and when the supervisor gives up. */
+#include <math.h>
+
 #include "nursery.h"
 #include "supervised.h"
 
@@ -296,6 +298,11 @@ static int refused(void *arg) {
     CHECK_EQ(weft_supervise(NULL, &child, 0), -EINVAL);
     CHECK_EQ(weft_supervise(NULL, NULL, 1), -EINVAL);
     config.backoff_jitter = 2;
+    CHECK_EQ(weft_supervise(&config, &child, 1), -EINVAL);
+    config.backoff_jitter = NAN;
+    CHECK_EQ(weft_supervise(&config, &child, 1), -EINVAL);
+    config.backoff_jitter = 0;
+    config.backoff_factor = NAN;
     CHECK_EQ(weft_supervise(&config, &child, 1), -EINVAL);
     child.stack_size = SIZE_MAX; /* the first start fails */
     CHECK_EQ(weft_supervise(NULL, &child, 1), -EINVAL);
