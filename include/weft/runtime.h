@@ -44,7 +44,8 @@ typedef void (*weft_wake_fn)(void *arg);
 typedef struct weft_config {
     size_t size; /* sizeof(weft_config): set by WEFT_CONFIG_INIT */
     weft_sched sched; /* which scheduler */
-    unsigned workers; /* number of workers; 0 = usable CPUs (affinity, cgroup quota); at most 1,024 */
+    unsigned
+        workers; /* number of workers; 0 = usable CPUs (affinity, cgroup v1 or v2 quota, rounded up); at most 1,024 */
     uint64_t seed; /* random decisions; 0 = from the OS, or 1 under sim */
     uint32_t global_capacity; /* tasks waiting to be taken in from outside, then -EAGAIN; 0 = 65,536 */
     int64_t park_timeout_ns; /* how often an idle runtime looks for itself; 0 = 10 ms, negative = never */
