@@ -151,7 +151,8 @@ WEFT_API void weft_task_cancel(weft_task *task);
 
 /* Put off cancellation of the running task, for a piece of work that must not stop half-way: it is
  * polled on until every shield is removed.  Nests up to 255 deep.
- * Returns 0; -EOVERFLOW (255 deep already). weft_unshield: 0; -EINVAL (not shielded). */
+ * Returns 0; -EOVERFLOW (255 deep already); -EINVAL (NULL, which weft_task_self is on a plain thread: nobody cancels that).
+ * weft_unshield: 0; -EINVAL (not shielded, or NULL). */
 WEFT_API int weft_shield(weft_task *self);
 WEFT_API int weft_unshield(weft_task *self);
 
