@@ -53,8 +53,9 @@ WEFT_API WEFT_MUST_USE int weft_chan_create_with(weft_runtime *rt, const weft_ca
 WEFT_API int weft_chan_destroy(weft_chan *ch);
 
 /* The same for a channel in the caller's memory, for instance on the stack of the fiber that receives.  `buffer` has room for `capacity`
- * values, lives as long as the channel, and may be NULL when the capacity is 0 or WEFT_UNBOUNDED.  Needs no other memory.
- * Returns 0; -EINVAL. */
+ * values, lives as long as the channel, and may be NULL when the capacity is 0 or WEFT_UNBOUNDED, or the values have no size.
+ * Needs no other memory, until a poll task waits for it, or, unbounded, something is sent.
+ * Returns 0; -EINVAL (no buffer; value_size or capacity too large); -EPERM as above. */
 WEFT_API WEFT_MUST_USE int weft_chan_init(weft_chan *ch, size_t value_size, size_t capacity, void *buffer);
 /* Returns as weft_chan_destroy. */
 WEFT_API int weft_chan_fini(weft_chan *ch);

@@ -7,7 +7,8 @@
  *
  * Fork.  A child of fork(2) has none of the workers, and locks that they held at that moment stay held.  It may only exec or exit; weft_child_start
  * does both in one.  Calls that would need the runtime, or would have to wait, return -ENOTRECOVERABLE there; what could only hang (a lock whose
- * owner is gone) ends the child with a message.  Should a fiber fork, its function must not return in the child.
+ * owner is gone) ends the child with a message.  Should a fiber fork, its function must not return in the child.  A process that has no runtime, pool
+ * or lane (any more), and has never opened signals nor looked up names, may fork: its children may have runtimes of their own.
  */
 #ifndef WEFT_RUNTIME_H
 #define WEFT_RUNTIME_H
@@ -44,7 +45,8 @@ typedef void (*weft_wake_fn)(void *arg);
 typedef struct weft_config {
     size_t size; /* sizeof(weft_config): set by WEFT_CONFIG_INIT */
     weft_sched sched; /* which scheduler */
-    unsigned workers; /* number of workers; 0 = usable CPUs (affinity, cgroup quota); at most 1,024 */
+    unsigned
+        workers; /* number of workers; 0 = usable CPUs (affinity, cgroup v1 or v2 quota, rounded up); at most 1,024 */
     uint64_t seed; /* random decisions; 0 = from the OS, or 1 under sim */
     uint32_t global_capacity; /* tasks waiting to be taken in from outside, then -EAGAIN; 0 = 65,536 */
     int64_t park_timeout_ns; /* how often an idle runtime looks for itself; 0 = 10 ms, negative = never */

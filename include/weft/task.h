@@ -122,7 +122,7 @@ WEFT_API void weft_waker_wake_keep(weft_waker waker);
 
 /* Room in which a poll task waits for a semaphore, a channel, a timer, ...: part of its state, all zero at first, and not moved while it
  * waits.  A call that takes one returns -EAGAIN while the task has to wait: return WEFT_PENDING, and make the same call again
- * when polled.  One wait at a time in each. */
+ * when polled.  One wait at a time in each: any other call in a room that still waits returns -EBUSY, and does nothing. */
 typedef struct weft_wait {
     void *room[12];
 } weft_wait;
@@ -151,7 +151,8 @@ WEFT_API void weft_task_cancel(weft_task *task);
 
 /* Put off cancellation of the running task, for a piece of work that must not stop half-way: it is
  * polled on until every shield is removed.  Nests up to 255 deep.
- * Returns 0; -EOVERFLOW (255 deep already). weft_unshield: 0; -EINVAL (not shielded). */
+ * Returns 0; -EOVERFLOW (255 deep already); -EINVAL (NULL, which weft_task_self is on a plain thread: nobody cancels that).
+ * weft_unshield: 0; -EINVAL (not shielded, or NULL). */
 WEFT_API int weft_shield(weft_task *self);
 WEFT_API int weft_unshield(weft_task *self);
 

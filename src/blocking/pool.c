@@ -364,6 +364,7 @@ static int end_pool(struct weft_pool *pool) {
     }
     end_threads(pool);
     wefti_free(pool, sizeof *pool);
+    wefti_fork_unwatch();
     return 0;
 }
 
@@ -396,6 +397,7 @@ static int make(const weft_pool_config *given, struct weft_pool **out) {
     struct weft_pool *pool = wefti_alloc(sizeof *pool);
     if (!pool)
         return -ENOMEM;
+    wefti_fork_watch();
     pool->min = min;
     pool->max = max;
     pool->queue_max = config.queue_max;

@@ -78,13 +78,13 @@ void wefti_bell_poll_begin(struct wefti_bell *bell, struct weft_task *self, stru
     wefti_lock_give(&bell->lock);
 }
 
-bool wefti_bell_poll_waits(struct wefti_poll_wait *wait) {
-    if (!wait->end)
-        return false;
-    if (!wefti_waiter_is_served(&wait->waiter))
-        return true;
+int wefti_bell_poll_waits(struct wefti_bell *bell, struct wefti_poll_wait *wait) {
+    if (wefti_poll_wait_is_taken(wait, end, bell))
+        return -EBUSY;
+    if (wait->end && !wefti_waiter_is_served(&wait->waiter))
+        return -EAGAIN;
     wait->end = NULL;
-    return false;
+    return 0;
 }
 
 /* -- Select ------------------------------------------------------------------------------------------------------ */

@@ -26,7 +26,7 @@ void wefti_bell_close(struct wefti_bell *bell);
 
 /* A poll task's wait.  begin: the lock is held, and given back.  True: it waits; ask `waits` when it is polled again. */
 void wefti_bell_poll_begin(struct wefti_bell *bell, struct weft_task *self, struct wefti_poll_wait *wait);
-bool wefti_bell_poll_waits(struct wefti_poll_wait *wait);
+int wefti_bell_poll_waits(struct wefti_bell *bell, struct wefti_poll_wait *wait);
 
 /* A case of a select.  begin: the lock is held, and given back. */
 void wefti_bell_case_begin(struct wefti_bell *bell, struct wefti_waiter *waiter);

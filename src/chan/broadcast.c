@@ -128,9 +128,10 @@ int weft_subscriber_recv(weft_subscriber *subscriber, void *value, uint64_t *mis
 int weft_subscriber_recv_poll(weft_subscriber *subscriber, weft_task *self, weft_wait *room, void *value,
                               uint64_t *missed) {
     struct wefti_poll_wait *wait = wefti_poll_wait_of(room);
-    if (wefti_bell_poll_waits(wait))
-        return -EAGAIN;
-    int error = look_locking(subscriber, value, missed);
+    int error = wefti_bell_poll_waits(&subscriber->broadcast->bell, wait);
+    if (error)
+        return error;
+    error = look_locking(subscriber, value, missed);
     if (error == -EAGAIN)
         wefti_bell_poll_begin(&subscriber->broadcast->bell, self, wait);
     return error;

@@ -75,7 +75,8 @@ int weft_chan_create_with(weft_runtime *rt, const weft_cap *cap, size_t value_si
 }
 
 int weft_chan_init(weft_chan *room, size_t value_size, size_t capacity, void *buffer) {
-    int error = is_sane(value_size, capacity) ? wefti_chan_may_make() : -EINVAL;
+    bool needs_buffer = value_size > 0 && capacity > 0 && capacity != WEFT_UNBOUNDED;
+    int error = is_sane(value_size, capacity) && (buffer || !needs_buffer) ? wefti_chan_may_make() : -EINVAL;
     if (error)
         return error;
     memset(room, 0, sizeof *room);

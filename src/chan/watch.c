@@ -89,9 +89,10 @@ int weft_watch_wait(weft_watch *watch, uint64_t *version, void *value, weft_dead
 
 int weft_watch_wait_poll(weft_watch *watch, weft_task *self, weft_wait *room, uint64_t *version, void *value) {
     struct wefti_poll_wait *wait = wefti_poll_wait_of(room);
-    if (wefti_bell_poll_waits(wait))
-        return -EAGAIN;
-    int error = look_locking(watch, version, value);
+    int error = wefti_bell_poll_waits(&watch->bell, wait);
+    if (error)
+        return error;
+    error = look_locking(watch, version, value);
     if (error == -EAGAIN)
         wefti_bell_poll_begin(&watch->bell, self, wait);
     return error;

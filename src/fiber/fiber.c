@@ -208,9 +208,9 @@ void weft_fiber_result(void *value) {
 }
 
 int weft_shield_until(weft_task *self, weft_deadline until) {
-    CHECK_ALIVE(self);
-    if (!wefti_task_is_fiber(self))
+    if (!self || !wefti_task_is_fiber(self))
         return -EINVAL;
+    CHECK_ALIVE(self);
     if (!wefti_word_shield(&self->word))
         return -EOVERFLOW;
     struct wefti_fiber *fiber = wefti_fiber_of(self);

@@ -22,6 +22,8 @@ int weft_sleep_poll(weft_task *self, weft_wait *wait, weft_deadline until) {
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
     if (!w || w->current != self || !self || wefti_task_is_fiber(self))
         return -EINVAL;
+    if (wefti_poll_wait_is_taken(poll, end_sleep, poll->thing))
+        return -EBUSY;
     if (poll->end) { /* asked before */
         if (!load_acquire(&alarm_of(poll)->rang)) /* pairs with timers.c, R2 */
             return -EAGAIN;

@@ -101,6 +101,11 @@ _Static_assert(sizeof(struct wefti_poll_wait) <= sizeof(weft_wait), "room enough
 static inline struct wefti_poll_wait *wefti_poll_wait_of(weft_wait *wait) {
     return (struct wefti_poll_wait *)(void *)wait;
 }
+/* Does it wait, and not in this way for this thing?  Then the call is refused with -EBUSY: what lies there is another's. */
+static inline bool wefti_poll_wait_is_taken(const struct wefti_poll_wait *poll, void (*end)(struct wefti_poll_wait *),
+                                            const void *thing) {
+    return poll->end && (poll->end != end || poll->thing != thing);
+}
 
 /* -- Under the thing's lock -------------------------------------------------------------------------------- */
 

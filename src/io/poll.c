@@ -12,13 +12,15 @@ static void end_poll(struct wefti_poll_wait *wait) {
     wait->end = NULL;
 }
 
-/* A poll task begins a call.  0; -EAGAIN: it waits on; what the wait gave; -EINVAL. */
-static int begin_poll(weft_task *self, struct wefti_poll_wait *poll) {
+/* A poll task begins a call.  0; -EAGAIN: it waits on; what the wait gave; -EBUSY: it waits for something else; -EINVAL. */
+static int begin_poll(struct weft_io *io, weft_task *self, struct wefti_poll_wait *poll, int direction) {
     struct wefti_worker *w = wefti_worker_here();
     if (!w || w->current != self || wefti_task_is_fiber(self))
         return -EINVAL;
     if (!poll->end)
         return 0;
+    if (wefti_poll_wait_is_taken(poll, end_poll, io) || poll->waiter.index != (uint32_t)direction)
+        return -EBUSY;
     if (!wefti_waiter_is_served(&poll->waiter))
         return -EAGAIN; /* polled for another reason */
     end_poll(poll);
@@ -40,7 +42,7 @@ static void append_poll(struct weft_io *io, weft_task *self, struct wefti_poll_w
 ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction, wefti_desc_fn *call,
                         void *arg, size_t full) {
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
-    ssize_t result = begin_poll(self, poll);
+    ssize_t result = begin_poll(io, self, poll, direction);
     if (result)
         return result;
     struct wefti_worker *w = wefti_worker_here(); /* which a poll does not leave */
@@ -74,7 +76,7 @@ int wefti_desc_ready_poll(struct weft_io *io, weft_task *self, weft_wait *wait, 
     if (poll->end == end_poll && (poll->thing != io || poll->waiter.index != (uint32_t)direction))
         end_poll(poll); /* it waited for the other direction */
     bool waited = poll->end != NULL;
-    int result = begin_poll(self, poll);
+    int result = begin_poll(io, self, poll, direction);
     if (result || waited)
         return result;
     wefti_desc_lock(io);

@@ -310,7 +310,7 @@ int weft_nursery_await_poll(weft_nursery *nursery, weft_task *self, weft_wait *w
     int error = may_await(n, self, true);
     if (error)
         return error;
-    if (poll->end && poll->thing != n)
+    if (wefti_poll_wait_is_taken(poll, end_wait, n))
         return -EBUSY;
     wefti_lock_take(&n->lock); /* A1, and A3 when it has been served */
     if (n->live) {

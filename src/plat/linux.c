@@ -141,41 +141,67 @@ static unsigned quota_cpus(const char *text, long long period) {
     char *end;
     long long quota = strtoll(text, &end, 10);
     if (end == text || quota <= 0)
-        return 0; /* "max" */
+        return 0; /* "max", or -1 */
     if (*end == ' ')
         period = strtoll(end, NULL, 10);
     return period > 0 ? (unsigned)((quota + period - 1) / period) : 0;
 }
 
-/* The smallest quota from our control group up to the root. */
-static unsigned cgroup_cpus(void) {
-    char text[512], group[512], path[640];
-    unsigned least = 0;
-    group[0] = 0;
-    if (read_text("/proc/self/cgroup", text, sizeof text)) {
-        char *v2 = strstr(text, "0::/");
-        if (v2) {
-            v2[strcspn(v2, "\n")] = 0;
-            snprintf(group, sizeof group, "%s", v2 + 3);
-        }
-    }
-    for (;;) {
+/* The quota of one group, as cgroup v2 or v1 has it in its folder. */
+static unsigned group_cpus(const char *mount, const char *group, bool v2) {
+    char path[1200], text[64], period[64];
+    snprintf(path, sizeof path, "%s%s/%s", mount, group, v2 ? "cpu.max" : "cpu.cfs_quota_us");
+    if (!read_text(path, text, sizeof text))
+        return 0;
+    snprintf(path, sizeof path, "%s%s/cpu.cfs_period_us", mount, group);
+    return quota_cpus(text, !v2 && read_text(path, period, sizeof period) ? strtoll(period, NULL, 10) : 0);
+}
+
+/* The smallest quota from a group up to the root; `group` is cut meanwhile. */
+static unsigned least_cpus(const char *mount, char *group, bool v2) {
+    for (unsigned least = 0;;) {
         char *slash = strrchr(group, '/');
-        snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
-        unsigned cpus = read_text(path, text, sizeof text) ? quota_cpus(text, 0) : 0;
+        unsigned cpus = group_cpus(mount, group, v2);
         if (cpus && (!least || cpus < least))
             least = cpus;
         if (!slash)
-            break;
+            return least;
         *slash = 0;
     }
-    char period[64];
-    if (!least && read_text("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", text, sizeof text) &&
-        read_text("/sys/fs/cgroup/cpu/cpu.cfs_period_us", period, sizeof period)) {
-        text[strcspn(text, "\n")] = 0;
-        least = quota_cpus(text, strtoll(period, NULL, 10));
+}
+
+/* Does a line of /proc/self/cgroup, "7:cpu,cpuacct:/group", name the controller of CPU time?  v2 names none: "0::/group". */
+static bool has_cpu(const char *names, size_t size) {
+    for (const char *at = names, *comma; at < names + size; at = comma + 1) {
+        comma = memchr(at, ',', (size_t)(names + size - at));
+        comma = comma ? comma : names + size;
+        if (comma - at == 3 && !strncmp(at, "cpu", 3))
+            return true;
     }
-    return least;
+    return false;
+}
+
+/* The smallest quota of our control group, and of those that it is in. */
+static unsigned cgroup_cpus(void) {
+    static const char *const mounts[] = {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup"};
+    char text[4096], none[1] = "";
+    unsigned least = 0;
+    if (!read_text("/proc/self/cgroup", text, sizeof text))
+        text[0] = 0;
+    for (char *line = text, *next; *line; line = next) {
+        next = line + strcspn(line, "\n");
+        next += *next ? (*next = 0, 1) : 0;
+        char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
+        if (!group || strlen(group + 1) > 1000)
+            continue;
+        size_t size = (size_t)(group - names - 1);
+        bool v2 = size == 0;
+        unsigned cpus = v2 || has_cpu(names + 1, size) ? least_cpus(mounts[v2], group + 1, v2) : 0;
+        if (cpus && (!least || cpus < least))
+            least = cpus;
+    }
+    unsigned cpus = least ? 0 : group_cpus(mounts[0], none, false); /* we may see another tree than we are in */
+    return cpus ? cpus : least;
 }
 
 unsigned wefti_cpu_count(void) {

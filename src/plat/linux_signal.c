@@ -27,16 +27,22 @@ void wefti_signal_restore(int number, void (*handler)(int)) {
 /* -- Forking --------------------------------------------------------------------------------------------- */
 
 static _Atomic bool forked, watching;
+static _Atomic uint32_t left_behind;
 
-/* One thread is left of us, and it is no worker any more: whoever had the locks is gone. */
+/* One thread is left of us, and it is no worker any more: whoever had the locks is gone.  Without anything that had threads, nobody is
+ * missed. */
 static void in_child(void) {
-    store_relaxed(&forked, true); /* alone */
+    if (load_relaxed(&left_behind)) /* alone */
+        store_relaxed(&forked, true);
     wefti_self_set(NULL);
 }
 
 void wefti_fork_watch(void) {
+    add_relaxed(&left_behind, 1); /* a fork at the same time may miss what it cannot know of */
     if (!xchg_acq_rel(&watching, true))
         pthread_atfork(NULL, NULL, in_child);
 }
+
+void wefti_fork_unwatch(void) { sub_relaxed(&left_behind, 1); } /* as above */
 
 bool wefti_is_forked(void) { return load_relaxed(&forked); } /* set before there was a second thread */

@@ -221,8 +221,10 @@ int wefti_signal_catch(int number, void (*handler)(int));
 /* Put back what was there, unless another handler is there by now. */
 void wefti_signal_restore(int number, void (*handler)(int));
 
-/* From now on a child made by fork(2) knows that it is one: wefti_is_forked, and no thread of it is a worker. */
+/* There is something that a child made by fork(2) would not have, such as threads.  As long as there is, a child knows that it is one:
+ * wefti_is_forked, and no thread of it is a worker.  unwatch: that is gone. */
 void wefti_fork_watch(void);
+void wefti_fork_unwatch(void);
 bool wefti_is_forked(void);
 
 /* -- Processes ----------------------------------------------------------------------------------------- */

@@ -39,7 +39,6 @@ static int bad_env(const char *name, const char *value, const char *expected) {
 /* The caller's config as this library knows it, then the environment on top. */
 static int settle(const weft_config *given, weft_config *config) {
     *config = (weft_config)WEFT_CONFIG_INIT;
-    wefti_fork_watch();
     if (wefti_is_forked())
         return -ENOTRECOVERABLE;
     if (given) {
@@ -121,6 +120,7 @@ static void release(struct weft_runtime *rt, size_t allocated) {
     if (rt->worker)
         wefti_free(rt->worker, allocated * sizeof *rt->worker);
     wefti_free(rt, sizeof *rt);
+    wefti_fork_unwatch();
 }
 
 /* Workers find each other through rt->workers, which must be final before the first of them looks: the threads wait at a
@@ -196,6 +196,7 @@ static int create(weft_config config, weft_runtime **out) {
         wefti_free(rt, sizeof *rt);
         return -EINVAL;
     }
+    wefti_fork_watch();
     rt->max_processes = config.max_processes;
     rt->global_capacity = config.global_capacity ? config.global_capacity : 65536;
     rt->park_timeout = config.park_timeout_ns == 0  ? WEFTI_PARK_TIMEOUT

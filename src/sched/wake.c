@@ -133,11 +133,15 @@ void weft_task_cancel(weft_task *task) {
 }
 
 int weft_shield(weft_task *self) {
+    if (!self) /* weft_task_self() of a plain thread, which nobody cancels */
+        return -EINVAL;
     CHECK_ALIVE(self);
     return wefti_word_shield(&self->word) ? 0 : -EOVERFLOW;
 }
 
 int weft_unshield(weft_task *self) {
+    if (!self)
+        return -EINVAL;
     CHECK_ALIVE(self);
     if (!wefti_word_unshield(&self->word))
         return -EINVAL;

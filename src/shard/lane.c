@@ -104,6 +104,7 @@ int weft_lane_create(const weft_lane_config *given, weft_lane **out) {
     struct weft_lane *lane = wefti_alloc(sizeof *lane);
     if (!lane)
         return -ENOMEM;
+    wefti_fork_watch();
     lane->config = config;
     lane->config.name = NULL; /* the caller's; copied */
     snprintf(lane->name, sizeof lane->name, "%s", config.name ? config.name : "lane");
@@ -123,6 +124,7 @@ int weft_lane_create(const weft_lane_config *given, weft_lane **out) {
         if (lane->worker)
             wefti_free(lane->worker, config.workers * sizeof *lane->worker);
         wefti_free(lane, sizeof *lane);
+        wefti_fork_unwatch();
         return error;
     }
     *out = lane;
@@ -165,4 +167,5 @@ void weft_lane_destroy(weft_lane *lane) {
         wefti_lane_trim(&lane->worker[i]);
     wefti_free(lane->worker, lane->config.workers * sizeof *lane->worker);
     wefti_free(lane, sizeof *lane);
+    wefti_fork_unwatch();
 }

@@ -141,7 +141,7 @@ int weft_signal_open(const int *numbers, size_t count, weft_signals **out) {
     if (!s)
         return -ENOMEM;
     s->mask = mask;
-    wefti_fork_watch();
+    wefti_fork_watch(); /* for good: the eventfds stay, and a child has the same ones */
     wefti_lock_take(&all.lock);
     int error = begin(s);
     wefti_lock_give(&all.lock);

@@ -86,7 +86,7 @@ static inline struct wefti_sync_poll *wefti_sync_poll_of(weft_wait *wait) {
 static inline int wefti_poll_begin(struct wefti_poll_wait *poll, void (*end)(struct wefti_poll_wait *), void *thing) {
     if (!poll->end)
         return 0;
-    if (poll->end != end || poll->thing != thing)
+    if (wefti_poll_wait_is_taken(poll, end, thing))
         return -EBUSY;
     if (!wefti_waiter_is_served(&poll->waiter))
         return -EAGAIN;

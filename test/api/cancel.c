@@ -264,6 +264,9 @@ API_TEST(cancel_ends_under_shield, "B56", .workers = {1, 2}) {
 static weft_poll shield_limits(weft_task *self, void *state) {
     (void)state;
     CHECK_EQ(weft_unshield(self), -EINVAL);
+    CHECK_EQ(weft_shield(NULL), -EINVAL); /* weft_task_self() of a plain thread */
+    CHECK_EQ(weft_unshield(NULL), -EINVAL);
+    CHECK_EQ(weft_shield_until(NULL, WEFT_NEVER), -EINVAL);
     for (int i = 0; i < 255; i++)
         REQUIRE_EQ(weft_shield(self), 0);
     CHECK_EQ(weft_shield(self), -EOVERFLOW);

@@ -267,6 +267,10 @@ TEST(chan_refuses_nonsense, "R26") {
     CHECK_EQ(weft_chan_create(WEFT_CHAN_VALUE_MAX, WEFT_CHAN_CAPACITY_MAX, &ch), -EINVAL);
     CHECK_EQ(weft_chan_init(&room, 1, WEFT_CHAN_CAPACITY_MAX + 1, NULL), -EINVAL);
     CHECK_EQ(weft_chan_init(&room, WEFT_CHAN_VALUE_MAX + 1, 0, NULL), -EINVAL);
+    CHECK_EQ(weft_chan_init(&room, 1, 4, NULL), -EINVAL); /* where would they be? */
+    REQUIRE_EQ(weft_chan_init(&room, 0, 4, NULL), 0);
+    CHECK_EQ(weft_chan_send(&room, NULL, WEFT_NOW), 0);
+    CHECK_EQ(weft_chan_fini(&room), 0);
     CHECK_EQ(ch, untouched);
 }
 

@@ -145,3 +145,63 @@ TEST(forked_child_never_hangs, "") {
     REQUIRE_ABORTS(wait_for_ever, NULL, "a forked child would wait for ever");
     fixture_end(rt);
 }
+
+/* A parent that has no runtime any more has nothing that a child could miss. */
+static struct {
+    weft_chan *ch; /* used by workers that are gone */
+    weft_mutex lock;
+} heirloom;
+
+static int use_all(void *unused) {
+    int value = 7, found;
+    for (int i = 0; i < 1000; i++) {
+        REQUIRE_EQ(weft_chan_send(heirloom.ch, &value, WEFT_NEVER), 0);
+        REQUIRE_EQ(weft_chan_recv(heirloom.ch, &found, WEFT_NEVER), 0);
+        REQUIRE_EQ(weft_mutex_lock(&heirloom.lock, WEFT_NEVER), 0);
+        REQUIRE_EQ(weft_mutex_unlock(&heirloom.lock), 0);
+    }
+    REQUIRE_EQ(weft_blocking(nothing, NULL, &found, WEFT_NEVER), 0);
+    REQUIRE_EQ(weft_sleep(1000000), 0);
+    weft_task *task;
+    REQUIRE_EQ(weft_fiber_go(NULL, nothing, unused, &task), 0);
+    REQUIRE_EQ(weft_join(task, NULL, WEFT_NEVER), 0);
+    weft_task_drop(task);
+    return 0;
+}
+
+/* Its own children are told again, while it has a runtime. */
+static int in_child(void) {
+    weft_runtime *rt, *none;
+    if (weft_fiber_run(NULL, use_all, NULL, NULL) || weft_runtime_create(NULL, &rt))
+        return 1;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(weft_runtime_create(NULL, &none) == -ENOTRECOVERABLE ? 0 : 2);
+    int status = 1;
+    if (waitpid(child, &status, 0) != child || status || weft_runtime_destroy(rt))
+        return 3;
+    return weft_fiber_run(NULL, use_all, NULL, NULL) ? 4 : 0;
+}
+
+API_TEST(forked_after_the_last_runtime, "", .workers = {2}) {
+    weft_pool *pool;
+    REQUIRE_EQ(weft_chan_create(sizeof(int), 1, &heirloom.ch), 0);
+    REQUIRE_EQ(weft_pool_create(NULL, &pool), 0);
+    REQUIRE_EQ(weft_fiber_run(NULL, use_all, NULL, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        pid_t child = fork();
+        REQUIRE_GE(child, 0);
+        if (child == 0) {
+            signal(SIGALRM, SIG_DFL);
+            alarm(20);
+            weft_runtime *none;
+            _exit(i > 0 ? in_child() : weft_runtime_create(NULL, &none) == -ENOTRECOVERABLE ? 0 : 5);
+        }
+        int status;
+        REQUIRE_EQ(waitpid(child, &status, 0), child);
+        CHECK_EQ(status, 0);
+        if (i == 0) /* a pool was left */
+            REQUIRE_EQ(weft_pool_destroy(pool, WEFT_NEVER), 0);
+    }
+    CHECK_EQ(weft_chan_destroy(heirloom.ch), 0);
+}

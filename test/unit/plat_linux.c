@@ -7,6 +7,8 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 TEST(plat_alloc, "") {
@@ -83,6 +85,42 @@ TEST(plat_cpu_count, "K10") {
             CPU_SET(cpu, &one);
     REQUIRE_EQ(sched_setaffinity(0, sizeof one, &one), 0);
     CHECK_EQ(wefti_cpu_count(), 1); /* what this process may use, not what the machine has */
+}
+
+static bool put(const char *folder, const char *name, const char *text) {
+    char path[200];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    bool good = file && fputs(text, file) >= 0;
+    return file && fclose(file) == 0 && good;
+}
+
+/* A group of our own with half a CPU, in whichever tree there is, and a child in it. */
+TEST(plat_cpu_quota, "K10") {
+    static const char *const trees[] = {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup"};
+    static const char *const names[] = {"cpu.cfs_quota_us", "cpu.max"}, *const quotas[] = {"50000", "50000 100000"};
+    enum { NOT_THERE = 99 };
+    int status = NOT_THERE;
+    for (int i = 0; i < 2 && status == NOT_THERE; i++) {
+        char folder[100], path[200], pid[20];
+        snprintf(folder, sizeof folder, "%s/weft-test-%d", trees[i], (int)getpid());
+        if (mkdir(folder, 0755))
+            continue;
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]); /* else it is a folder like any other */
+        pid_t child = access(path, F_OK) == 0 && put(folder, names[i], quotas[i]) ? fork() : -1;
+        if (child == 0) {
+            snprintf(pid, sizeof pid, "%d", (int)getpid());
+            _exit(put(folder, "cgroup.procs", pid) ? (int)wefti_cpu_count() : NOT_THERE);
+        }
+        if (child > 0) {
+            REQUIRE_EQ(waitpid(child, &status, 0), child);
+            status = WEXITSTATUS(status);
+        }
+        REQUIRE_EVENTUALLY(rmdir(folder) == 0); /* the child leaves it a moment after it has ended */
+    }
+    if (status == NOT_THERE)
+        SKIP("no control group can be made here");
+    CHECK_EQ(status, 1);
 }
 
 TEST(plat_futex, "B35") {

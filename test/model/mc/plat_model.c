@@ -332,6 +332,7 @@ int wefti_signal_catch(int number, void (*handler)(int)) {
 }
 void wefti_signal_restore(int number, void (*handler)(int)) { (void)number, (void)handler; }
 void wefti_fork_watch(void) {}
+void wefti_fork_unwatch(void) {}
 bool wefti_is_forked(void) { return false; }
 int wefti_spawn(const struct wefti_spawn *spawn, int *pid) {
     (void)spawn, (void)pid;
