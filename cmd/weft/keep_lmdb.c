@@ -2,7 +2,7 @@
  *
  * What.   LMDB writes the new pages, fdatasyncs, writes one of two meta pages with O_DSYNC: a crash leaves the last whole transaction.
  * Room.   The map begins small and is doubled, up to map_size.  Doubling needs that nobody reads: `gate` keeps new readers out, and the last one
- *         that leaves wakes who doubles.  Disk blocks are asked for before a transaction that may need them (reserve): a full disk is
+ *         that leaves wakes who doubles.  Disk blocks are asked for, and written, before a transaction that may need them (reserve): a full disk is
  *         found there, where nothing has been written, and not in the middle of a commit.
  * Errors. A commit that failed leaves what is on the disk unknown, whatever the error: only what is found before mdb_txn_commit may be tried again.
  *         LMDB then refuses to read as well, so the environment is opened anew, for reading only.
@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <lmdb.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bus.h"
@@ -28,7 +29,7 @@
 #define READERS 512
 #define SPARES 8
 #define LOCK_SIZE 65536 /* more than LMDB wants for so many readers */
-#define RESERVE_MAX ((size_t)64 << 20)
+#define RESERVE_MAX ((size_t)8 << 20)
 #define DOUBLING 0x80000000u /* somebody sleeps until there are no readers */
 
 struct keep_lmdb {
@@ -183,17 +184,29 @@ static int double_map(struct keep_lmdb *self) {
     return of_lmdb(error);
 }
 
-/* Disk blocks for what the transaction may add at the file's end.  0 or -ENOSPC. */
+/* Zeroes, to the disk's liking: what is written into blocks that were only promised has to be told to the file system's journal, by every sync. */
+static int write_zeroes(int fd, size_t from, size_t to) {
+    static const unsigned char zeroes[1 << 16];
+    while (from < to) {
+        ssize_t part = pwrite(fd, zeroes, to - from < sizeof zeroes ? to - from : sizeof zeroes, (off_t)from);
+        if (part < 0 && errno != EINTR)
+            return -errno;
+        from += part > 0 ? (size_t)part : 0;
+    }
+    return 0;
+}
+
+/* Disk blocks for what the transaction may add at the file's end, where nothing is yet.  0; -ENOSPC; -EIO and the like. */
 static int reserve(struct keep_lmdb *self, const struct keep_write *writes, size_t count) {
     MDB_envinfo info;
     mdb_env_info(self->env, &info);
-    size_t pages = 8;
+    size_t pages = 8, used = (info.me_last_pgno + 1) * self->page;
     for (size_t i = 0; i < count; i++) /* its leaf and the way to it, or pages of its own */
         pages += 2 + writes[i].value_size / self->page;
-    size_t want = (info.me_last_pgno + 1 + pages) * self->page;
+    size_t want = used + pages * self->page, from = self->reserved > used ? self->reserved : used;
     if (want <= self->reserved || want > self->map_max) /* beyond the map: it will not get there */
         return 0;
-    size_t ahead = self->reserved / 8 < RESERVE_MAX ? self->reserved / 8 : RESERVE_MAX; /* not every time */
+    size_t ahead = want / 2 < RESERVE_MAX ? want / 2 : RESERVE_MAX; /* not every time */
     want = (want + ahead + 65535) & ~(size_t)65535;
     int fd = -1, error;
     mdb_env_get_fd(self->env, &fd);
@@ -202,8 +215,11 @@ static int reserve(struct keep_lmdb *self, const struct keep_write *writes, size
     while (error == EINTR);
     if (error == ENOSPC || error == EDQUOT)
         return -ENOSPC;
-    if (!error) /* otherwise the file system cannot: then a full disk stops the shard */
-        self->reserved = want;
+    if (error) /* the file system cannot: then a full disk stops the shard */
+        return 0;
+    if ((error = write_zeroes(fd, from, want)))
+        return error;
+    self->reserved = want;
     return 0;
 }
 
@@ -324,6 +340,10 @@ static int open_mapped(void *arg) {
     }
     if (txn)
         mdb_txn_abort(txn);
+    int fd;
+    struct stat file;
+    if (!error && !mdb_env_get_fd(self->env, &fd) && !fstat(fd, &file) && file.st_blocks >= file.st_size / 512)
+        self->reserved = (size_t)file.st_size; /* by who had it before */
     return error;
 }
 
