@@ -117,8 +117,10 @@ int weft_subscriber_recv(weft_subscriber *subscriber, void *value, uint64_t *mis
         return error;
     for (;;) {
         error = look_locking(subscriber, value, missed);
-        if (error != -EAGAIN)
+        if (error != -EAGAIN) {
+            wefti_turn_used(until);
             return error;
+        }
         error = wefti_bell_wait(&subscriber->broadcast->bell, until, "a broadcast");
         if (error)
             return error;

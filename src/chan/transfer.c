@@ -1,6 +1,33 @@
 /* transfer.c - sending and receiving, one value or many (chan.h has the rules). */
 #include "chan/chan.h"
 
+#define BLOCK_CALLS 32 /* a few microseconds */
+
+static inline int count_turn(int calls) {
+    struct wefti_worker *w = wefti_worker_self();
+    if (!w)
+        return 0;
+    w->calls_left -= calls - 1;
+    return wefti_turn_count(w) ? WEFTI_CHAN_TURN : 0;
+}
+
+/* The lock is held, and given back: who has sent it wakes who got it, and the channel may be gone.  An unbounded channel's senders never wait,
+ * and rely on it. */
+static __attribute__((noinline)) int sent(struct wefti_chan *ch, wefti_waker waker) {
+    bool may_wait = ch->capacity != WEFTI_CHAN_UNBOUNDED;
+    wefti_chan_unlock(ch, waker);
+    return may_wait ? count_turn(1) : 0;
+}
+
+/* The lock has been given back.  An empty block stands for the calls before. */
+static __attribute__((noinline)) int received(struct wefti_chan *ch, wefti_waker waker, struct wefti_block *empty) {
+    if (waker)
+        wefti_waiter_wake(waker);
+    if (empty)
+        wefti_chan_block_free(ch, empty);
+    return count_turn(empty ? BLOCK_CALLS : 1);
+}
+
 __attribute__((noinline)) int wefti_chan_send_locking(struct wefti_chan *ch, const void *value) {
     for (;;) {
         wefti_waker waker;
@@ -8,7 +35,9 @@ __attribute__((noinline)) int wefti_chan_send_locking(struct wefti_chan *ch, con
         int error = wefti_chan_send_now(ch, value, &waker);
         if (WEFTI_UNLIKELY(error == -EAGAIN))
             return error;
-        wefti_chan_unlock(ch, waker);
+        if (waker)
+            return sent(ch, waker);
+        wefti_bias_give(&ch->lock);
         if (WEFTI_LIKELY(error != -ENOMEM))
             return error;
         if ((error = wefti_chan_more(ch)))
@@ -23,10 +52,8 @@ __attribute__((noinline)) int wefti_chan_recv_locking(struct wefti_chan *ch, voi
     int error = wefti_chan_recv_now(ch, value, &waker, &empty);
     if (WEFTI_UNLIKELY(error == -EAGAIN))
         return error;
-    wefti_chan_unlock(ch, waker);
-    if (WEFTI_UNLIKELY(empty != NULL))
-        wefti_chan_block_free(ch, empty);
-    return error;
+    wefti_bias_give(&ch->lock);
+    return waker || empty ? received(ch, waker, empty) : error;
 }
 
 /* Wait in `list`; the lock is held, and given back.  0 or -EPIPE: what the server says; else it has not been served. */
@@ -53,6 +80,11 @@ static int wait_in(struct wefti_chan *ch, struct wefti_waiters *list, void *slot
     return (int)waiter.result;
 }
 
+static __attribute__((noinline)) int end_turn(weft_deadline until) {
+    wefti_turn_end(until);
+    return 0;
+}
+
 static int send_waiting(struct wefti_chan *ch, const void *value, weft_deadline until) {
     return wait_in(ch, &ch->senders, (void *)(uintptr_t)value, until, "room in a channel"); /* the server only reads */
 }
@@ -67,6 +99,10 @@ int weft_chan_send(weft_chan *handle, const void *value, weft_deadline until) {
     if (WEFTI_UNLIKELY(error != 0))
         return error;
     error = wefti_chan_send_locking(ch, value);
+    if (WEFTI_LIKELY(!error))
+        return 0;
+    if (error == WEFTI_CHAN_TURN)
+        return end_turn(until);
     return error == -EAGAIN ? send_waiting(ch, value, until) : error;
 }
 
@@ -76,6 +112,10 @@ int weft_chan_recv(weft_chan *handle, void *value, weft_deadline until) {
     if (WEFTI_UNLIKELY(error != 0))
         return error;
     error = wefti_chan_recv_locking(ch, value);
+    if (WEFTI_LIKELY(!error))
+        return 0;
+    if (error == WEFTI_CHAN_TURN)
+        return end_turn(until);
     return error == -EAGAIN ? recv_waiting(ch, value, until) : error;
 }
 
@@ -119,12 +159,14 @@ static int send_some(struct wefti_chan *ch, const char *values, size_t count, si
 int weft_chan_send_many(weft_chan *handle, const void *values, size_t count, weft_deadline until) {
     struct wefti_chan *ch = wefti_chan_of(handle);
     size_t sent = 0;
+    weft_deadline turn = ch->capacity == WEFTI_CHAN_UNBOUNDED ? WEFT_NOW : until;
     int error = count > INT32_MAX ? -EINVAL : wefti_charge_channel_call();
     while (!error && sent < count) {
         error = send_some(ch, values, count, &sent);
         if (error == -EAGAIN && !(error = send_waiting(ch, (const char *)values + sent * ch->size, until)))
             sent++;
     }
+    wefti_turn_used(turn); /* the channel may be gone */
     return sent ? (int)sent : error;
 }
 
@@ -161,8 +203,10 @@ int weft_chan_recv_many(weft_chan *handle, void *values, size_t count, weft_dead
     if (error)
         return error;
     int got = recv_some(ch, values, count);
-    if (got != -EAGAIN)
+    if (got != -EAGAIN) {
+        wefti_turn_used(until);
         return got;
+    }
     error = recv_waiting(ch, values, until);
     if (error)
         return error;

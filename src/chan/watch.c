@@ -79,8 +79,10 @@ int weft_watch_wait(weft_watch *watch, uint64_t *version, void *value, weft_dead
         return error;
     for (;;) {
         error = look_locking(watch, version, value);
-        if (error != -EAGAIN)
+        if (error != -EAGAIN) {
+            wefti_turn_used(until);
             return error;
+        }
         error = wefti_bell_wait(&watch->bell, until, "a watch");
         if (error)
             return error;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fiber/meter.h"
+#include "fiber/turn.h"
 #include "task/account.h"
 
 #define SLICE INT64_C(1000000) /* ns that weft_checkpoint gives a fiber */
@@ -278,6 +279,22 @@ static __attribute__((noinline)) void preempt(struct wefti_worker *w, struct wef
     if (self->preempted < WEFTI_PREEMPT_MAX && ++self->preempted == WEFTI_PREEMPT_MAX)
         wefti_cancel(&self->task, WEFT_REASON_BUDGET);
     wefti_fiber_yield(w, self);
+}
+
+void wefti_turn_end(weft_deadline until) {
+    struct wefti_worker *w = wefti_worker_here();
+    struct weft_task *task = w ? w->current : NULL;
+    if (!w)
+        return;
+    if (until <= 0) { /* this call may go on, and one of the next that may yield does */
+        w->calls_left = 2;
+        return;
+    }
+    if (wefti_turn_was_fair(w) || !task || !wefti_task_is_fiber(task))
+        return;
+    struct wefti_fiber *self = wefti_fiber_of(task);
+    if (!self->preempt_off && !wefti_deque_length(&w->jobs))
+        wefti_fiber_yield(w, self);
 }
 
 int weft_checkpoint(void) {

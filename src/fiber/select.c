@@ -2,6 +2,7 @@
 #include "fiber/select.h"
 
 #include "base/random.h"
+#include "fiber/turn.h"
 #include "task/account.h"
 
 #define FEW 8u            /* cases whose records are small on any stack */
@@ -217,6 +218,7 @@ int weft_select(weft_case *cases, size_t count, weft_deadline until) {
     int index = count <= FEW ? select_few(&s, until) : select_many(&s, until);
     if (s.held)
         drop_all(&s);
+    wefti_turn_used(until);
     return index;
 }
 

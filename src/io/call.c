@@ -1,9 +1,7 @@
 /* call.c - calls on descriptors, of fibers and plain threads: tried, and waited for (desc.h has the protocol). */
 #include "io/call.h"
+#include "fiber/turn.h"
 #include "io/mem.h"
-
-#define CALLS_MAX                                                                                                      \
-    128 /* a fiber that makes so many in a row without waiting, or up to twice as many, lets others have their turn */
 
 /* -- Waiting ----------------------------------------------------------------------------------------------- */
 
@@ -41,15 +39,6 @@ static int wait_and_unlock(struct weft_io *io, struct wefti_worker *w, int direc
 
 /* -- Calls ------------------------------------------------------------------------------------------------- */
 
-/* Every so many calls of this worker, look whether all of them were made in one turn.  False: so it is. */
-static bool has_been_fair(struct wefti_worker *w) {
-    uint64_t turn = load_own(&w->counters.polls);
-    bool fair = w->calls_turn != turn;
-    w->calls_turn = turn;
-    w->calls_left = CALLS_MAX;
-    return fair;
-}
-
 /* A fiber that always finds its descriptor ready must still let others run, and learn that it is cancelled. */
 static inline int begin(struct wefti_worker **w) {
     struct weft_task *task = *w ? (*w)->current : NULL;
@@ -58,7 +47,7 @@ static inline int begin(struct wefti_worker **w) {
     if (WEFTI_UNLIKELY(!wefti_task_is_fiber(task)))
         return -EINVAL;
     struct wefti_fiber *self = wefti_fiber_of(task);
-    if (WEFTI_UNLIKELY(--(*w)->calls_left <= 0) && !has_been_fair(*w) && !self->preempt_off) {
+    if (wefti_turn_count(*w) && !wefti_turn_was_fair(*w) && !self->preempt_off) {
         wefti_fiber_yield(*w, self);
         *w = wefti_worker_here();
     }

@@ -123,7 +123,7 @@ struct wefti_worker {
 
     struct wefti_wheel timers;   /* under timers_lock, if there are other workers */
     struct wefti_watch *watch;   /* NULL: no descriptors */
-    uint64_t calls_turn;         /* io/call.c: the turn at the last look ... */
+    uint64_t calls_turn;         /* fiber/turn.h: the turn at the last look ... */
     int32_t calls_left;          /* ... and how many calls there are until the next */
     struct wefti_nodes_cache messages; /* process/message.c */
     struct wefti_chain slots; /* process/table.c: free ones */
