@@ -71,7 +71,8 @@ WEFT_API weft_text weft_http_method(const weft_http *x);
 WEFT_API weft_text weft_http_target(const weft_http *x); /* as sent: "/a/b?q=1" */
 WEFT_API weft_text weft_http_path(const weft_http *x); /* up to the "?", without scheme and host */
 WEFT_API weft_text weft_http_query(const weft_http *x); /* behind it, or empty */
-/* A field's value, by name without regard to case; {NULL, 0} when there is none.  The first of several. */
+/* A field's value, by name without regard to case; {NULL, 0} when there is none.  The first of several.
+ * Host is what an absolute target names, whatever the client said besides. */
 WEFT_API weft_text weft_http_field(const weft_http *x, const char *name);
 WEFT_API unsigned weft_http_fields(const weft_http *x, unsigned index, weft_text *name, weft_text *value);
 /* The length that was declared; -1: chunked. 0: none. */

@@ -420,6 +420,34 @@ int wefti_fiber_wait_set(struct wefti_fiber *self, _Atomic uint32_t *flag, int64
     return wait_for(self, is_set, flag, until, what);
 }
 
+int wefti_fiber_wait_late(struct wefti_fiber *self, _Atomic uint32_t *flag, int64_t until, struct wefti_late *late,
+                          const char *what) {
+    struct wefti_worker *w = wefti_worker_here();
+    int error = 0;
+    wait_begin(w, self, what);
+    while (!is_set(flag)) {
+        if (WEFTI_UNLIKELY(load_relaxed(&self->task.word) & WEFTI_CANCELLED)) /* a hint; it looks again */
+            return wait_at_most(self, is_set, flag, until);
+        bool rang = late->when != WEFT_NEVER && load_relaxed(&late->alarm.rang); /* wefti_late_clear acquires */
+        if (WEFTI_UNLIKELY(rang || late->when > until)) {
+            wefti_late_clear(late);
+            if (rang && until <= wefti_now(w->rt)) {
+                error = -ETIMEDOUT;
+                break;
+            }
+            if (until != WEFT_NEVER) {
+                wefti_alarm_set(w, &late->alarm, &self->task, until);
+                late->when = until;
+            }
+        }
+        suspend(w, self);
+        if (WEFTI_UNLIKELY(self->migrate))
+            w = wefti_worker_here();
+    }
+    store_relaxed(&self->waits, NULL);
+    return error;
+}
+
 void wefti_fiber_wait_always(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, const char *what) {
     bool shielded =
         wefti_word_shield(&self->task.word); /* else a cancelled fiber does not get to sleep; false: it is, deep */

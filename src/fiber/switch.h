@@ -48,6 +48,23 @@ int wefti_fiber_wait(struct wefti_fiber *self, bool (*ready)(void *arg), void *a
 /* The same until *flag is not 0, which whoever sets it releases.  What most waits are. */
 int wefti_fiber_wait_set(struct wefti_fiber *self, _Atomic uint32_t *flag, int64_t until, const char *what);
 
+/* A deadline that is put off again and again before it comes, as that of a connection that has something to say now and then.  Its alarm stays
+ * where it was set first; when it rings too early it is set anew.  So a wait with it costs no more than one without.
+ * In the memory of who waits: cleared before that goes.  It may ring while its fiber waits for something else, which is woken for nothing. */
+struct wefti_late {
+    int64_t when; /* what the alarm is set to; WEFT_NEVER: it is not */
+    struct wefti_alarm alarm;
+};
+static inline void wefti_late_init(struct wefti_late *late) { late->when = WEFT_NEVER; }
+static inline void wefti_late_clear(struct wefti_late *late) {
+    if (late->when != WEFT_NEVER)
+        wefti_alarm_clear(&late->alarm);
+    late->when = WEFT_NEVER;
+}
+/* As wefti_fiber_wait_set. */
+int wefti_fiber_wait_late(struct wefti_fiber *self, _Atomic uint32_t *flag, int64_t until, struct wefti_late *late,
+                          const char *what);
+
 /* Suspend the running fiber until ready(arg), cancelled or not. */
 void wefti_fiber_wait_always(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, const char *what);
 

@@ -1,109 +1,18 @@
 /* parse.c - heads of HTTP/1.1 messages (parse.h has the rules). */
 #include "http/parse.h"
 
-#include <string.h>
+#include "base/assert.h"
+#include "http/chars.h"
 
-/* -- Characters -------------------------------------------------------------------------------------------- */
+/* -- Versions --------------------------------------------------------------------------------------------------- */
 
-/* What a character may be part of. */
-enum {
-    TOKEN = 1,  /* RFC 9110: a method, a field's name */
-    VALUE = 2,  /* a field's value: also spaces, tabs and bytes above ASCII */
-    TARGET = 4, /* visible ASCII, without a fragment */
-    HOST =
-        8, /* RFC 3986: a host with a port.  No comma, although it would be allowed: two Host fields that were joined */
-    ALL = TOKEN | VALUE | TARGET | HOST,
-};
-
-static const uint8_t classes[256] = {
-    ['\t'] = VALUE,
-    [' '] = VALUE,
-    ['!'] = ALL,
-    ['"'] = VALUE | TARGET,
-    ['#'] = TOKEN | VALUE,
-    ['$' ... '\''] = ALL,
-    ['(' ... ')'] = VALUE | TARGET | HOST,
-    ['*' ... '+'] = ALL,
-    [','] = VALUE | TARGET,
-    ['-' ... '.'] = ALL,
-    ['/'] = VALUE | TARGET,
-    ['0' ... '9'] = ALL,
-    [':' ... ';'] = VALUE | TARGET | HOST,
-    ['<'] = VALUE | TARGET,
-    ['='] = VALUE | TARGET | HOST,
-    ['>' ... '@'] = VALUE | TARGET,
-    ['A' ... 'Z'] = ALL,
-    ['['] = VALUE | TARGET | HOST,
-    ['\\'] = VALUE | TARGET,
-    [']'] = VALUE | TARGET | HOST,
-    ['^'] = TOKEN | VALUE | TARGET,
-    ['_'] = ALL,
-    ['`'] = TOKEN | VALUE | TARGET,
-    ['a' ... 'z'] = ALL,
-    ['{'] = VALUE | TARGET,
-    ['|'] = TOKEN | VALUE | TARGET,
-    ['}'] = VALUE | TARGET,
-    ['~'] = ALL,
-    [128 ... 255] = VALUE,
-};
-
-/* Nothing but these characters. */
-static bool is_all(const char *text, size_t size, unsigned class) {
-    unsigned all = class;
-    for (size_t i = 0; i < size; i++)
-        all &= classes[(unsigned char)text[i]];
-    return all;
-}
-
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
-
-bool weft_text_is(weft_text text, const char *other) {
-    return strlen(other) == text.size && (text.size == 0 || memcmp(text.at, other, text.size) == 0);
-}
-
-/* Of the same length, and in lower case. */
-static bool is_name(weft_text name, const char *other) {
-    for (size_t i = 0; i < name.size; i++)
-        if (lower(name.at[i]) != other[i])
-            return false;
-    return true;
-}
-
-bool weft_text_is_nocase(weft_text text, const char *other) {
-    size_t i = 0;
-    for (; i < text.size && other[i]; i++)
-        if (lower(text.at[i]) != lower(other[i]))
-            return false;
-    return i == text.size && !other[i];
-}
-
-bool wefti_http_is_token(const char *text, size_t size) { return size > 0 && is_all(text, size, TOKEN); }
-bool wefti_http_is_value(const char *text, size_t size) { return is_all(text, size, VALUE); }
-
-/* -- Lines --------------------------------------------------------------------------------------------------- */
-
-/* A line that ends with CR LF: its length without them into *line.  1; 0: more bytes; -1: a line end that is none. */
-static int find_line(const char *bytes, size_t size, size_t *line) {
-    const char *end = memchr(bytes, '\n', size);
-    if (!end) {
-        /* A CR that no LF follows is wrong as soon as it can be seen. */
-        const char *cr = memchr(bytes, '\r', size);
-        return cr && cr + 1 < bytes + size ? -1 : 0;
-    }
-    size_t length = (size_t)(end - bytes);
-    if (length == 0 || bytes[length - 1] != '\r') /* one before it is refused by whoever looks at the characters */
-        return -1;
-    *line = length - 1;
-    return 1;
-}
-
-/* "HTTP/1.0" or "HTTP/1.1"; the minor version, or a negative status. */
-static int parse_version(const char *at, size_t size) {
-    if (size != 8 || memcmp(at, "HTTP/", 5) || !is_digit(at[5]) || at[6] != '.' || !is_digit(at[7]))
+/* "HTTP/1.0" or "HTTP/1.1"; the minor version, or a negative status.  A higher minor version is 1 (RFC 9110, 2.5). */
+static int parse_version(const char *at) {
+    if (memcmp(at, "HTTP/1.1", 8) == 0)
+        return 1;
+    if (memcmp(at, "HTTP/", 5) || !wefti_http_is_digit(at[5]) || at[6] != '.' || !wefti_http_is_digit(at[7]))
         return -400;
-    return at[5] == '1' && at[7] <= '1' ? at[7] - '0' : -505;
+    return at[5] != '1' ? -505 : at[7] != '0';
 }
 
 /* -- Fields -------------------------------------------------------------------------------------------------- */
@@ -116,25 +25,73 @@ static weft_text trim(const char *at, size_t size) {
     return (weft_text){at, size};
 }
 
-/* "name: value".  False: malformed. */
-static bool parse_field(const char *line, size_t size, struct wefti_http_field *field) {
-    const char *colon = memchr(line, ':', size);
-    if (!colon || !wefti_http_is_token(line, (size_t)(colon - line))) /* no space before it, no folded line */
-        return false;
-    field->name = (weft_text){line, (size_t)(colon - line)};
-    field->value = trim(colon + 1, size - field->name.size - 1);
-    return wefti_http_is_value(field->value.at, field->value.size);
+/* RFC 9110, 7.2: a host and perhaps a port; or nothing. */
+static bool is_host(const char *at, size_t size) {
+    const char *p = at, *end = at + size;
+    if (p < end && *p == '[') {
+        while (++p < end && (wefti_http_is_hex(*p) || *p == ':' || *p == '.'))
+            continue;
+        if (p - at < 3 || p == end || *p++ != ']')
+            return false;
+    } else {
+        while ((p = wefti_http_skip(p, end, WEFTI_HOST)) < end && *p == '%') {
+            if (end - p < 3 || !wefti_http_is_hex(p[1]) || !wefti_http_is_hex(p[2]))
+                return false;
+            p += 3;
+        }
+    }
+    if (p < end && p > at && *p == ':')
+        while (++p < end && wefti_http_is_digit(*p))
+            continue;
+    return p == end;
+}
+
+/* A token of the same length as `other`, which is in lower case: of a token's characters only a letter becomes one by that bit. */
+static bool is_name(weft_text name, const char *other) {
+    for (size_t i = 0; i < name.size; i++)
+        if ((name.at[i] | 0x20) != other[i])
+            return false;
+    return true;
+}
+
+/* "name: value" and its line end at `at`.  Its size; 0: more bytes; -400. */
+static int parse_field(const char *at, const char *end, struct wefti_http_field *field) {
+    const char *p = wefti_http_skip(at, end, WEFTI_TOKEN);
+    if (p == end)
+        return 0;
+    if (*p != ':' || p == at) /* no space before it, no folded line */
+        return -400;
+    field->name = (weft_text){at, (size_t)(p - at)};
+    const char *value = p = wefti_http_skip_space(p + 1, end);
+    p = wefti_http_skip(p, end, WEFTI_VALUE);
+    if (p == end)
+        return 0;
+    if (*p != '\r')
+        return -400;
+    if (p + 1 == end)
+        return 0;
+    if (p[1] != '\n')
+        return -400;
+    const char *last = p;
+    while (last > value && wefti_http_is_space(last[-1]))
+        last--;
+    field->value = (weft_text){value, (size_t)(last - value)};
+    return (int)(p + 2 - at);
+}
+
+/* Of a list that is not empty; what is left of it. */
+static weft_text next_element(weft_text *list) {
+    const char *comma = memchr(list->at, ',', list->size), *end = list->at + list->size;
+    weft_text element = trim(list->at, (size_t)((comma ? comma : end) - list->at));
+    list->at = comma ? comma + 1 : end;
+    list->size = (size_t)(end - list->at);
+    return element;
 }
 
 bool wefti_http_has_element(weft_text list, const char *element) {
-    while (list.size) {
-        const char *comma = memchr(list.at, ',', list.size);
-        size_t size = comma ? (size_t)(comma - list.at) : list.size;
-        if (weft_text_is_nocase(trim(list.at, size), element))
+    while (list.size)
+        if (weft_text_is_nocase(next_element(&list), element))
             return true;
-        list.at += size + (comma ? 1 : 0);
-        list.size -= size + (comma ? 1 : 0);
-    }
     return false;
 }
 
@@ -144,7 +101,7 @@ static bool parse_length(weft_text text, int64_t *length) {
     if (!text.size || text.size > 18)
         return false;
     for (size_t i = 0; i < text.size; i++) {
-        if (!is_digit(text.at[i]))
+        if (!wefti_http_is_digit(text.at[i]))
             return false;
         value = 10 * value + (text.at[i] - '0');
     }
@@ -152,17 +109,15 @@ static bool parse_length(weft_text text, int64_t *length) {
     return true;
 }
 
-static bool is_host(const char *at, size_t size) { return is_all(at, size, HOST); }
-
 /* How long "http://host" or "https://host" is; 0: it is none.  RFC 9110, 4.2: a host must be there, a user must not. */
 static size_t authority_end(weft_text target) {
     static const char scheme[] = "https://";
     size_t i = 0;
-    while (i < 4 && i < target.size && lower(target.at[i]) == scheme[i])
+    while (i < 4 && i < target.size && wefti_http_lower(target.at[i]) == scheme[i])
         i++;
     if (i < 4)
         return 0;
-    if (i < target.size && lower(target.at[i]) == 's')
+    if (i < target.size && wefti_http_lower(target.at[i]) == 's')
         i++;
     if (target.size - i < 4 || memcmp(target.at + i, "://", 3))
         return 0;
@@ -172,35 +127,33 @@ static size_t authority_end(weft_text target) {
     return i > host && target.at[host] != ':' && is_host(target.at + host, i - host) ? i : 0;
 }
 
-/* An absolute target names the host, too: a client says the same twice (RFC 9112, 3.2), and who does not, means to deceive somebody. */
-static bool same_host(weft_text target, weft_text host) {
+/* An absolute target names the host, too, and is right (RFC 9112, 3.2.2): nobody is to see the other. */
+static void use_host_of(weft_text target, weft_text *host) {
     size_t end = target.size && target.at[0] != '/' ? authority_end(target) : 0;
-    if (!end)
-        return true; /* names none */
-    size_t begin = (size_t)((const char *)memchr(target.at, ':', target.size) - target.at) + 3;
-    if (end - begin != host.size)
-        return false;
-    for (size_t i = 0; i < host.size; i++)
-        if (lower(target.at[begin + i]) != lower(host.at[i]))
-            return false;
-    return true;
+    if (end) { /* else it names none */
+        size_t begin = (size_t)((const char *)memchr(target.at, ':', target.size) - target.at) + 3;
+        *host = (weft_text){target.at + begin, end - begin};
+    }
 }
 
 struct facts {
-    bool has_length, has_coding, upgrades, closes;
+    bool has_length, has_coding, upgrades, closes, keeps;
     weft_text upgrade;
 };
 
-/* One field that says something about the message itself.  0 or a negative status. */
-static int understand_field(struct wefti_http_head *head, bool request, struct facts *facts, weft_text name,
-                            weft_text value) {
+/* One field that may say something about the message itself.  0 or a negative status. */
+static int understand_field(struct wefti_http_head *head, bool request, struct facts *facts,
+                            struct wefti_http_field *field) {
+    weft_text name = field->name, value = field->value;
     switch (name.size) {
     case 4:
         if (!request || !is_name(name, "host"))
             break;
-        if (head->has_host || !is_host(value.at, value.size) || !same_host(head->target, value))
+        if (head->has_host || !is_host(value.at, value.size))
             return -400;
         head->has_host = true;
+        if (head->target.at[0] != '/')
+            use_host_of(head->target, &field->value);
         break;
     case 6:
         if (!request || head->minor == 0 || !is_name(name, "expect"))
@@ -216,9 +169,12 @@ static int understand_field(struct wefti_http_head *head, bool request, struct f
     case 10:
         if (!is_name(name, "connection"))
             break;
-        facts->closes |= wefti_http_has_element(value, "close");
-        head->keep_alive |= wefti_http_has_element(value, "keep-alive");
-        facts->upgrades |= wefti_http_has_element(value, "upgrade");
+        for (weft_text element; value.size;) {
+            element = next_element(&value);
+            facts->closes |= weft_text_is_nocase(element, "close");
+            facts->keeps |= weft_text_is_nocase(element, "keep-alive");
+            facts->upgrades |= weft_text_is_nocase(element, "upgrade");
+        }
         break;
     case 14:
         if (!is_name(name, "content-length"))
@@ -241,53 +197,58 @@ static int understand_field(struct wefti_http_head *head, bool request, struct f
     return 0;
 }
 
-/* What the fields say about the message itself.  0 or a negative status. */
-static int understand(struct wefti_http_head *head, bool request) {
-    struct facts facts = {.has_length = false};
-    head->length = 0;
-    head->keep_alive = head->minor == 1;
-    head->expects_continue = head->has_host = false;
-    for (unsigned i = 0; i < head->count; i++) {
-        int error = understand_field(head, request, &facts, head->field[i].name, head->field[i].value);
-        if (error)
-            return error;
-    }
-    if (facts.has_coding && (facts.has_length || head->minor == 0)) /* whose end is it? */
+/* What they say together.  0 or a negative status. */
+static int understand(struct wefti_http_head *head, bool request, const struct facts *facts) {
+    if (facts->has_coding && (facts->has_length || head->minor == 0)) /* whose end is it? */
         return -400;
     if (request && head->minor == 1 && !head->has_host)
         return -400;
-    head->keep_alive &= !facts.closes; /* whoever says so, and wherever */
-    if (facts.has_coding)
+    head->keep_alive = (head->minor == 1 || facts->keeps) && !facts->closes; /* whoever says so, and wherever */
+    if (facts->has_coding)
         head->length = WEFTI_HTTP_CHUNKED;
-    else if (!facts.has_length && !request)
+    else if (!facts->has_length && !request)
         head->length = WEFTI_HTTP_UNTIL_CLOSE;
-    if (facts.upgrades && head->minor == 1)
-        head->upgrade = facts.upgrade;
+    if (facts->upgrades && head->minor == 1)
+        head->upgrade = facts->upgrade;
     return 0;
 }
 
-/* The lines from `at` to the empty one.  Their size with it; 0; a negative status. */
+/* The lines from `at` to the empty one; without a head they are dropped.  Their size with it; 0; a negative status: what is malformed first, then what is not understood. */
 static int parse_fields(const char *bytes, size_t size, size_t at, const struct wefti_http_limits *limits,
-                        struct wefti_http_head *head) {
-    head->count = 0;
+                        struct wefti_http_head *head, bool request) {
+    struct facts facts = {.has_length = false};
+    struct wefti_http_field dropped;
+    unsigned count = 0;
+    int error = 0;
     for (;;) {
-        size_t line;
-        int found = find_line(bytes + at, size - at, &line);
-        if (found < 0)
-            return -400;
-        if (found == 0)
+        const char *p = bytes + at, *end = bytes + size;
+        if (p < end && *p == '\r') {
+            if (p + 1 < end && p[1] != '\n')
+                return -400;
+            if (p + 1 < end && at + 2 <= limits->head)
+                break;
             return size >= limits->head ? -431 : 0;
-        if (at + line + 2 > limits->head)
+        }
+        if (WEFTI_UNLIKELY(count == limits->fields) && p < end)
             return -431;
-        if (line == 0)
-            return (int)(at + 2);
-        if (head->count == limits->fields)
+        struct wefti_http_field *field = head ? &head->field[count] : &dropped;
+        int used = parse_field(p, end, field);
+        if (used == 0)
+            return size >= limits->head ? -431 : 0;
+        if (used < 0)
+            return used;
+        at += (size_t)used;
+        if (at > limits->head)
             return -431;
-        if (!parse_field(bytes + at, line, &head->field[head->count]))
-            return -400;
-        head->count++;
-        at += line + 2;
+        count++;
+        if (head && !error)
+            error = understand_field(head, request, &facts, field);
     }
+    if (head && !error) {
+        head->count = count;
+        error = understand(head, request, &facts);
+    }
+    return error ? error : (int)(at + 2);
 }
 
 /* -- Heads --------------------------------------------------------------------------------------------------- */
@@ -295,7 +256,7 @@ static int parse_fields(const char *bytes, size_t size, size_t at, const struct 
 /* "host:port". */
 static bool is_authority(weft_text target) {
     size_t digits = 0;
-    while (digits < target.size && is_digit(target.at[target.size - 1 - digits]))
+    while (digits < target.size && wefti_http_is_digit(target.at[target.size - 1 - digits]))
         digits++;
     return digits >= 1 && digits <= 5 && target.size > digits + 1 && target.at[target.size - 1 - digits] == ':' &&
            is_host(target.at, target.size);
@@ -308,11 +269,9 @@ weft_text wefti_http_path(weft_text target) {
     return from && from == to ? (weft_text){"/", 1} : (weft_text){target.at + from, to - from};
 }
 
-/* A target: "/...", "*" for OPTIONS, "host:port" for CONNECT, or an absolute one (for proxies, and to be accepted). */
+/* A target, of characters that may be in one: "/...", "*" for OPTIONS, "host:port" for CONNECT, or an absolute one (for proxies, and to be accepted). */
 static bool parse_target(weft_text target, weft_text method) {
-    if (!is_all(target.at, target.size, TARGET))
-        return false;
-    if (weft_text_is(method, "CONNECT"))
+    if (method.size == 7 && weft_text_is(method, "CONNECT"))
         return is_authority(target);
     if (target.size && target.at[0] == '/')
         return true;
@@ -321,111 +280,88 @@ static bool parse_target(weft_text target, weft_text method) {
     return authority_end(target) > 0;
 }
 
-static int parse_request_line(const char *line, size_t size, struct wefti_http_head *head) {
-    const char *first = memchr(line, ' ', size);
-    if (!first)
-        return -400;
-    const char *target = first + 1, *second = memchr(target, ' ', size - (size_t)(target - line));
-    if (!second)
-        return -400;
-    head->method = (weft_text){line, (size_t)(first - line)};
-    head->target = (weft_text){target, (size_t)(second - target)};
-    if (!wefti_http_is_token(head->method.at, head->method.size))
-        return -400;
-    int minor = parse_version(second + 1, size - (size_t)(second + 1 - line));
-    if (minor < 0)
-        return minor;
-    head->minor = minor;
-    return parse_target(head->target, head->method) ? 0 : -400;
+/* The version at the end of the request line, of which `size` bytes have come: can it become one? */
+static bool may_be_version(const char *at, size_t size) {
+    static const char like[] = "HTTP/0.0\r\n";
+    for (size_t i = 0; i < size; i++)
+        if (like[i] == '0' ? !wefti_http_is_digit(at[i]) : at[i] != like[i])
+            return false;
+    return true;
 }
+
+/* The line's size with its end; 0; a negative status. */
+static int parse_request_line(const char *line, size_t size, size_t most, struct wefti_http_head *head) {
+    const char *p = line, *end = line + size, *target;
+    p = wefti_http_skip(p, end, WEFTI_TOKEN);
+    head->method = (weft_text){line, (size_t)(p - line)};
+    if (p < end && (*p != ' ' || p == line))
+        return head->method.size > most ? -414 : -400;
+    target = p += p < end;
+    p = wefti_http_skip(p, end, WEFTI_TARGET);
+    head->target = (weft_text){target, (size_t)(p - target)};
+    if (p < end && *p != ' ')
+        return (size_t)(p - line) > most ? -414 : -400;
+    p += p < end;
+    size_t left = (size_t)(end - p);
+    if (WEFTI_UNLIKELY(left < 10)) {
+        if (size > most + 1) /* a CR may be the last that came */
+            return -414;
+        return may_be_version(p, left) ? 0 : -400;
+    }
+    if ((size_t)(p + 8 - line) > most)
+        return -414;
+    head->minor = parse_version(p);
+    if (head->minor < 0 || p[8] != '\r' || p[9] != '\n')
+        return may_be_version(p, 10) ? head->minor : -400;
+    return parse_target(head->target, head->method) ? (int)(p + 10 - line) : -400;
+}
+
+static void begin_head(struct wefti_http_head *head) { memset(head, 0, offsetof(struct wefti_http_head, field)); }
 
 int wefti_http_parse_request(const char *bytes, size_t size, const struct wefti_http_limits *limits,
                              struct wefti_http_head *head) {
-    size_t at = 0, line;
-    memset(head, 0, offsetof(struct wefti_http_head, field));
-    if (size >= 2 && bytes[0] == '\r' && bytes[1] == '\n')
-        at = 2; /* RFC 9112, 2.2: one empty line before a request, of clients that end a body with one too many */
-    int found = find_line(bytes + at, size - at, &line);
-    if (found < 0)
-        return -400;
-    if (found == 0)
-        return size - at > limits->line + 1 ? -414 : 0; /* a CR may be the last that came */
-    if (line > limits->line)
-        return -414;
-    int error = parse_request_line(bytes + at, line, head);
-    if (error)
-        return error;
-    int used = parse_fields(bytes, size, at + line + 2, limits, head);
-    if (used <= 0)
-        return used;
-    error = understand(head, true);
-    return error ? error : used;
+    size_t at = 0;
+    begin_head(head);
+    if (size &&
+        bytes[0] ==
+            '\r') { /* RFC 9112, 2.2: one empty line before a request, of clients that end a body with one too many */
+        if (size == 1)
+            return 0;
+        if (bytes[1] != '\n')
+            return -400;
+        at = 2;
+    }
+    int line = parse_request_line(bytes + at, size - at, limits->line, head);
+    return line <= 0 ? line : parse_fields(bytes, size, at + (size_t)line, limits, head, true);
 }
 
 int wefti_http_parse_answer(const char *bytes, size_t size, const struct wefti_http_limits *limits,
                             struct wefti_http_head *head) {
     size_t line;
-    memset(head, 0, offsetof(struct wefti_http_head, field));
-    int found = find_line(bytes, size, &line);
+    begin_head(head);
+    int found = wefti_http_find_line(bytes, size, &line);
     if (found <= 0)
         return found < 0 ? -400 : size > limits->line + 1 ? -431 : 0;
     if (line > limits->line)
         return -431;
-    if (line < 12 || bytes[8] != ' ' || !is_digit(bytes[9]) || !is_digit(bytes[10]) || !is_digit(bytes[11]) ||
-        (line > 12 && bytes[12] != ' ') || !wefti_http_is_value(bytes + 12, line - 12))
+    if (line < 12 || bytes[8] != ' ' || !wefti_http_is_digit(bytes[9]) || !wefti_http_is_digit(bytes[10]) ||
+        !wefti_http_is_digit(bytes[11]) || (line > 12 && bytes[12] != ' ') ||
+        !wefti_http_is_value(bytes + 12, line - 12))
         return -400;
-    head->minor = parse_version(bytes, 8);
+    head->minor = parse_version(bytes);
     if (head->minor < 0)
         return -400;
     head->status = (bytes[9] - '0') * 100 + (bytes[10] - '0') * 10 + (bytes[11] - '0');
     if (head->status < 100)
         return -400;
-    int used = parse_fields(bytes, size, line + 2, limits, head);
+    int used = parse_fields(bytes, size, line + 2, limits, head, false);
     if (used <= 0)
         return used;
-    int error = understand(head, false);
-    if (error)
-        return error;
     if (head->status < 200 || head->status == 204 || head->status == 304)
         head->length = 0;
     return used;
 }
 
-/* -- Chunks -------------------------------------------------------------------------------------------------- */
-
-#define CHUNK_LINE_MAX 256u
-
-static int hex(char c) {
-    c = lower(c);
-    return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-int wefti_http_parse_chunk(const char *bytes, size_t size, uint64_t *length) {
-    size_t line, digits = 0;
-    int found = find_line(bytes, size, &line);
-    if (found < 0)
-        return -400;
-    if (found == 0)
-        return size > CHUNK_LINE_MAX + 1 ? -400 : 0;
-    uint64_t value = 0;
-    for (; digits < line && hex(bytes[digits]) >= 0; digits++)
-        value = value << 4 | (unsigned)hex(bytes[digits]);
-    if (digits == 0 || digits > 15 || line > CHUNK_LINE_MAX)
-        return -400;
-    /* Extensions are allowed and ignored. */
-    size_t at = digits;
-    if (at < line && bytes[at++] != ';')
-        return -400;
-    while (at < line && (bytes[at] == ' ' || bytes[at] == '\t'))
-        at++;
-    if (digits < line &&
-        (at == line || !(classes[(unsigned char)bytes[at]] & TOKEN) || !wefti_http_is_value(bytes + at, line - at)))
-        return -400;
-    *length = value;
-    return (int)line + 2;
-}
-
 int wefti_http_parse_trailer(const char *bytes, size_t size, const struct wefti_http_limits *limits) {
-    struct wefti_http_head ignored;
-    return parse_fields(bytes, size, 0, limits, &ignored);
+    return parse_fields(bytes, size, 0, limits, NULL, false);
 }

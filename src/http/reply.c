@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "http/chars.h"
 #include "http/exchange.h"
 
 static const char *reason(int status) {
@@ -49,19 +50,21 @@ static const char *reason(int status) {
 
 /* -- The head ------------------------------------------------------------------------------------------------ */
 
-static void put(struct weft_http *x, const char *text, size_t size) {
-    memcpy(x->out + x->out_size, text, size);
-    x->out_size += size;
+static inline char *add(char *at, const char *text, size_t size) {
+    memcpy(at, text, size);
+    return at + size;
 }
-static void put_text(struct weft_http *x, const char *text) { put(x, text, strlen(text)); }
+static inline char *add_text(char *at, const char *text) { return add(at, text, strlen(text)); }
 
-static void put_number(struct weft_http *x, uint64_t number) {
+static inline char *add_number(char *at, uint64_t number) {
     char digits[20];
-    size_t at = sizeof digits;
+    size_t from = sizeof digits;
     do
-        digits[--at] = (char)('0' + number % 10);
+        digits[--from] = (char)('0' + number % 10);
     while (number /= 10);
-    put(x, digits + at, sizeof digits - at);
+    while (from < sizeof digits)
+        *at++ = digits[from++];
+    return at;
 }
 
 /* Checked, or ours. */
@@ -91,55 +94,78 @@ int weft_http_set(weft_http *x, const char *name, const char *value) {
 
 static bool has_no_body(int status) { return status < 200 || status == 204 || status == 304; }
 
-/* Into `out`; nothing is sent yet. */
-int weft_http_begin(weft_http *x, int status, int64_t length) {
+static char *add_status(char *at, int status) {
+    at = add_number(add(at, "HTTP/1.1 ", 9), (uint64_t)status);
+    at = add_text(add(at, " ", 1), reason(status));
+    return add(at, "\r\n", 2);
+}
+
+/* What few answers have. */
+static char *add_rest(const struct weft_http *x, char *at, int status) {
+    if (!x->keep)
+        at = add_text(at, "Connection: close\r\n");
+    else if (x->head.minor == 0)
+        at = add_text(at, "Connection: keep-alive\r\n");
+    if (status == 426)
+        at = add_text(at, "Connection: Upgrade\r\n"); /* RFC 9110, 7.8: with the Upgrade that is the handler's */
+    if (x->options->server)
+        at = add(add_text(add_text(at, "Server: "), x->options->server), "\r\n", 2);
+    return add(at, x->fields, x->fields_size);
+}
+
+/* NULL: it may not be a field's value; or no room, as for any other field. */
+static char *add_type(const struct weft_http *x, char *at, const char *type, int *error) {
+    size_t room = sizeof x->fields - x->fields_size;
+    if (room < 16) {
+        *error = -ENOBUFS;
+        return NULL;
+    }
+    at = add(at, "Content-Type: ", 14);
+    for (size_t size = 16; *type; type++) {
+        if (!(wefti_http_class(*type) & WEFTI_VALUE) || size++ >= room) {
+            *error = size > room ? -ENOBUFS : -EINVAL;
+            return NULL;
+        }
+        *at++ = *type;
+    }
+    return add(at, "\r\n", 2);
+}
+
+/* Into `out`; nothing is sent yet.  type: NULL, or one field more. */
+static int begin_answer(struct weft_http *x, int status, int64_t length, const char *type) {
     if (x->phase != WEFTI_HTTP_HEAD || status < 200 || status > 999 || length < -1)
         return -EINVAL;
     bool bare = has_no_body(status);
+    int error = 0;
     if (x->body.error || (x->head.expects_continue && !x->sent_continue && !x->body.ended))
         x->keep = false; /* nobody knows where the next request begins: say so */
     x->chunked = length < 0 && !bare && x->head.minor == 1;
     if (length < 0 && !x->chunked && !bare)
         x->keep = false; /* HTTP/1.0: the end is the end of the connection */
     x->out_left = bare ? 0 : length;
-    if (status == 200) {
-        put(x, "HTTP/1.1 200 OK\r\n", 17);
-    } else {
-        put(x, "HTTP/1.1 ", 9);
-        put_number(x, (uint64_t)status);
-        put(x, " ", 1);
-        put_text(x, reason(status));
-        put(x, "\r\n", 2);
-    }
+    char *at = x->out + x->out_size;
+    at = WEFTI_LIKELY(status == 200) ? add(at, "HTTP/1.1 200 OK\r\n", 17) : add_status(at, status);
     x->began = weft_now();
     x->prompt = false;
     if (!x->options->no_date) {
-        wefti_http_date(x->began, x->out + x->out_size);
-        x->out_size += WEFTI_HTTP_DATE;
+        wefti_http_date(x->began, at);
+        at += WEFTI_HTTP_DATE;
     }
-    if (x->chunked) {
-        put_text(x, "Transfer-Encoding: chunked\r\n");
-    } else if (length >= 0 && !bare) {
-        put(x, "Content-Length: ", 16);
-        put_number(x, (uint64_t)length);
-        put(x, "\r\n", 2);
-    }
-    if (!x->keep)
-        put_text(x, "Connection: close\r\n");
-    else if (x->head.minor == 0)
-        put_text(x, "Connection: keep-alive\r\n");
-    if (status == 426)
-        put_text(x, "Connection: Upgrade\r\n"); /* RFC 9110, 7.8: with the Upgrade that is the handler's */
-    if (x->options->server) {
-        put_text(x, "Server: ");
-        put_text(x, x->options->server);
-        put(x, "\r\n", 2);
-    }
-    put(x, x->fields, x->fields_size);
-    put(x, "\r\n", 2);
+    if (x->chunked)
+        at = add_text(at, "Transfer-Encoding: chunked\r\n");
+    else if (length >= 0 && !bare)
+        at = add(add_number(add(at, "Content-Length: ", 16), (uint64_t)length), "\r\n", 2);
+    if (WEFTI_UNLIKELY(!x->keep || x->head.minor == 0 || status == 426 || x->options->server || x->fields_size))
+        at = add_rest(x, at, status);
+    if (type && !(at = add_type(x, at, type, &error)))
+        return error;
+    at = add(at, "\r\n", 2);
+    x->out_size = (size_t)(at - x->out);
     x->phase = WEFTI_HTTP_BODY;
     return 0;
 }
+
+int weft_http_begin(weft_http *x, int status, int64_t length) { return begin_answer(x, status, length, NULL); }
 
 /* -- The body ------------------------------------------------------------------------------------------------ */
 
@@ -163,7 +189,8 @@ static int flush(struct weft_http *x) {
 /* Behind what is in `out`, if it fits; else all of it at once. */
 static int send(struct weft_http *x, const void *bytes, size_t size) {
     if (x->out_size + size <= sizeof x->out) {
-        put(x, bytes, size);
+        memcpy(x->out + x->out_size, bytes, size);
+        x->out_size += size;
         return 0;
     }
     struct iovec parts[2] = {{x->out, x->out_size}, {(void *)(uintptr_t)bytes, size}};
@@ -214,17 +241,16 @@ int weft_http_end(weft_http *x) {
 }
 
 int weft_http_reply(weft_http *x, int status, const char *type, const void *body, size_t size) {
-    int error = 0;
-    if (type && x->phase == WEFTI_HTTP_HEAD) {
-        size_t type_size = strlen(type);
-        error = wefti_http_is_value(type, type_size) ? add_field(x, "Content-Type", 12, type, type_size) : -EINVAL;
-    }
-    if (!error)
-        error = weft_http_begin(x, status, (int64_t)size);
+    int error = begin_answer(x, status, (int64_t)size, type);
     x->prompt = !error;
-    if (!error && size && !has_no_body(status))
-        error = write_body(x, body, size);
-    return error ? error : weft_http_end(x);
+    if (!error && size && !has_no_body(status) && !x->is_head) {
+        x->out_left = 0;
+        error = send(x, body, size);
+    }
+    if (error)
+        return error;
+    x->phase = WEFTI_HTTP_ENDED;
+    return flush(x);
 }
 
 /* -- Events -------------------------------------------------------------------------------------------------- */

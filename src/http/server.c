@@ -47,21 +47,26 @@ static int settle(const weft_http_options *given, weft_http_options *options) {
 #define POOL_MAX 256u
 
 static struct {
-    struct wefti_lock lock;
+    struct wefti_bias lock; /* every request takes and gives */
     struct weft_http *free;
     uint32_t count;
 } pool;
 
+static void pool_lock(void) {
+    struct wefti_worker *w = wefti_worker_here();
+    wefti_bias_take(&pool.lock, w, w ? w->rt->bias_streak : 0);
+}
+
 /* Not zeroed: it is large, and most of it is written before it is read. */
 struct weft_http *wefti_http_take(weft_io *io, const weft_http_options *options) {
     size_t room = options->max_head + WEFTI_HTTP_OUT;
-    wefti_lock_take(&pool.lock);
+    pool_lock();
     struct weft_http *x = pool.free && pool.free->in_room >= room ? pool.free : NULL;
     if (x) {
         pool.free = x->next;
         pool.count--;
     }
-    wefti_lock_give(&pool.lock);
+    wefti_bias_give(&pool.lock);
     if (!x) {
         x = wefti_alloc_raw(sizeof *x + room); /* of which a client that sends a byte now and then uses two pages */
         if (!x)
@@ -80,93 +85,16 @@ struct weft_http *wefti_http_take(weft_io *io, const weft_http_options *options)
 void wefti_http_give(struct weft_http *x) {
     if (x->all)
         wefti_free(x->all, x->all_size);
-    wefti_lock_take(&pool.lock);
+    pool_lock();
     bool keep = pool.count < POOL_MAX;
     if (keep) {
         x->next = pool.free;
         pool.free = x;
         pool.count++;
     }
-    wefti_lock_give(&pool.lock);
+    wefti_bias_give(&pool.lock);
     if (!keep)
         wefti_free(x, sizeof *x + x->in_room);
-}
-
-/* -- The request ------------------------------------------------------------------------------------------------ */
-
-weft_text weft_http_method(const weft_http *x) { return x->head.method; }
-weft_text weft_http_target(const weft_http *x) { return x->head.target; }
-weft_io *weft_http_io(const weft_http *x) { return x->io; }
-int64_t weft_http_length(const weft_http *x) { return x->head.length; }
-
-weft_text weft_http_path(const weft_http *x) { return wefti_http_path(x->head.target); }
-
-weft_text weft_http_query(const weft_http *x) {
-    weft_text target = x->head.target;
-    const char *mark = memchr(target.at, '?', target.size);
-    return mark ? (weft_text){mark + 1, target.size - (size_t)(mark + 1 - target.at)} : (weft_text){NULL, 0};
-}
-
-weft_text weft_http_field(const weft_http *x, const char *name) {
-    for (unsigned i = 0; i < x->head.count; i++)
-        if (weft_text_is_nocase(x->head.field[i].name, name))
-            return x->head.field[i].value;
-    return (weft_text){NULL, 0};
-}
-
-unsigned weft_http_fields(const weft_http *x, unsigned index, weft_text *name, weft_text *value) {
-    if (index < x->head.count) {
-        *name = x->head.field[index].name;
-        *value = x->head.field[index].value;
-    }
-    return x->head.count;
-}
-
-ssize_t weft_http_read(weft_http *x, void *buffer, size_t size) {
-    static const char go[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    if (x->head.length > 0 && (uint64_t)x->head.length > x->options->max_body)
-        return x->body.error = -EMSGSIZE; /* do not let it begin */
-    if (size && x->head.expects_continue && !x->sent_continue && x->phase == WEFTI_HTTP_HEAD && !x->body.ended) {
-        x->sent_continue = true;
-        ssize_t n = weft_write(x->io, go, sizeof go - 1, weft_after(x->options->body_timeout));
-        if (n < 0)
-            return n;
-    }
-    return wefti_http_body_read(x, buffer, size, x->options->max_body, weft_after(x->options->body_timeout));
-}
-
-ssize_t weft_http_read_all(weft_http *x, void **out) {
-    size_t room = x->head.length >= 0 ? (size_t)x->head.length + 1 : 4096, size = 0;
-    if (x->head.length > 0 && (uint64_t)x->head.length > x->options->max_body)
-        return x->body.error = -EMSGSIZE;
-    if (x->all)
-        return -EINVAL; /* once */
-    char *all = wefti_alloc(room);
-    if (!all)
-        return -ENOMEM;
-    for (;;) {
-        if (size + 1 >= room && x->body.chunked) {
-            char *larger = wefti_alloc(2 * room);
-            if (larger)
-                memcpy(larger, all, size);
-            wefti_free(all, room);
-            if (!(all = larger))
-                return -ENOMEM;
-            room *= 2;
-        }
-        ssize_t n = size + 1 < room ? weft_http_read(x, all + size, room - size - 1) : weft_http_read(x, NULL, 0);
-        if (n < 0) {
-            wefti_free(all, room);
-            return n;
-        }
-        if (n == 0)
-            break;
-        size += (size_t)n;
-    }
-    all[size] = 0;
-    x->all = *out = all;
-    x->all_size = room;
-    return (ssize_t)size;
 }
 
 /* -- One after another -------------------------------------------------------------------------------------------- */
@@ -220,11 +148,9 @@ static int read_head(struct weft_http *x) {
 static bool discard_body(struct weft_http *x) {
     char buffer[512];
     size_t size = 0;
-    int64_t until = weft_after(x->options->body_timeout); /* for all of it */
-    if (x->body.ended)
-        return true;
     if (x->head.expects_continue && !x->sent_continue)
         return false; /* will it send it or not? */
+    int64_t until = weft_after(x->options->body_timeout); /* for all of it */
     while (size < DISCARD_MAX) {
         ssize_t n = wefti_http_body_read(x, buffer, sizeof buffer, 0, until);
         if (n <= 0)
@@ -246,7 +172,7 @@ static bool answer(struct weft_http *x, int used, weft_http_handler handler, voi
     x->in_from = 0;
     x->phase = WEFTI_HTTP_HEAD;
     x->keep = x->head.keep_alive;
-    x->is_head = weft_text_is(x->head.method, "HEAD");
+    x->is_head = x->head.method.size == 4 && memcmp(x->head.method.at, "HEAD", 4) == 0;
     x->sent_continue = x->upgraded = x->prompt = false;
     x->out_size = x->fields_size = 0;
     x->chunked = false;
@@ -272,8 +198,9 @@ static bool answer(struct weft_http *x, int used, weft_http_handler handler, voi
         wefti_free(x->all, x->all_size);
         x->all = NULL;
     }
-    bool goes_on = x->keep && !error && discard_body(x);
-    memmove(in, x->in + x->in_from, x->in_to - x->in_from); /* what came behind it */
+    bool goes_on = x->keep && !error && (x->body.ended || discard_body(x));
+    if (WEFTI_UNLIKELY(x->in_to > x->in_from))
+        memmove(in, x->in + x->in_from, x->in_to - x->in_from); /* what came behind it */
     x->in_to -= x->in_from;
     x->in_from = 0;
     x->in = in;
@@ -313,34 +240,75 @@ static void linger(weft_io *io) {
             break;
 }
 
-/* A request under way is shielded: who cancels the server cancels those that wait for one. */
+/* A connection between its requests. */
+struct turn {
+    struct wefti_next_read next;
+    weft_io *io;
+    const weft_http_options *options;
+    weft_task *self; /* NULL: a plain thread */
+    struct weft_http *x; /* while there is a request ... */
+    bool shielded; /* ... which is: who cancels the server cancels those that wait for one */
+};
+
+static int turn_begin(struct wefti_next_read *next) {
+    struct turn *turn = (struct turn *)(void *)next; /* next is its first field */
+    struct weft_http *x = turn->x = wefti_http_take(turn->io, turn->options);
+    if (!x)
+        return -ENOMEM;
+    turn->shielded = turn->self && weft_shield(turn->self) == 0;
+    next->begun = true;
+    next->bytes = x->in;
+    next->size = x->in_room;
+    return 0;
+}
+
+static void turn_end(struct turn *turn) {
+    if (turn->shielded)
+        weft_unshield(turn->self);
+    wefti_http_give(turn->x);
+    turn->next.begun = false;
+}
+
+/* Wait for a request, and have the first of its bytes if it can be done at once.  0, and it has begun; a negative error; 1: the connection has
+ * ended. */
+static int turn_wait(struct turn *turn, int64_t until) {
+    ssize_t n = wefti_read_next(turn->io, &turn->next, until);
+    if (WEFTI_LIKELY(n > 0)) {
+        turn->x->in_to = (size_t)n;
+        return 0;
+    }
+    if (turn->next.begun)
+        turn_end(turn); /* for nothing */
+    if (n != -EAGAIN)
+        return n == 0 ? 1 : (int)n;
+    int error = wait_request(turn->io, until);
+    return error ? error : turn_begin(&turn->next);
+}
+
 static int serve(weft_io *io, const weft_http_options *options, weft_http_handler handler, void *arg) {
-    weft_task *self = weft_task_self();
+    struct turn turn = {.next.begin = turn_begin, .io = io, .options = options, .self = weft_task_self()};
     int64_t until = weft_after(options->idle_timeout);
-    for (;;) {
-        int error = wait_request(io, until);
-        if (error)
-            return error == -ETIMEDOUT ? 0 : error;
-        struct weft_http *x = wefti_http_take(io, options);
-        if (!x)
-            return -ENOMEM;
-        bool goes_on, shielded = self && weft_shield(self) == 0;
+    wefti_late_init(&turn.next.late);
+    int error;
+    while (!(error = turn_wait(&turn, until))) {
+        struct weft_http *x = turn.x;
+        bool goes_on;
         do {
             int used = read_head(x);
             goes_on = used > 0 && answer(x, used, handler, arg);
             error = used < 0 ? used : 0;
-            if (!goes_on && (used > 0 || used == -EBADMSG || used == -ETIMEDOUT))
+            if (WEFTI_UNLIKELY(!goes_on) && (used > 0 || used == -EBADMSG || used == -ETIMEDOUT))
                 linger(io);
         } while (goes_on && x->in_to > x->in_from);
-        if (shielded)
-            weft_unshield(self);
-        until = goes_on && x->prompt && options->idle_timeout < INT64_MAX - x->began
-                    ? x->began + options->idle_timeout
-                    : weft_after(options->idle_timeout);
-        wefti_http_give(x);
+        if (goes_on)
+            until = x->prompt && options->idle_timeout < INT64_MAX - x->began ? x->began + options->idle_timeout
+                                                                              : weft_after(options->idle_timeout);
+        turn_end(&turn);
         if (!goes_on)
-            return error == -EBADMSG || error == -ETIMEDOUT ? 0 : error;
+            break;
     }
+    wefti_late_clear(&turn.next.late);
+    return error == 1 || error == -EBADMSG || error == -ETIMEDOUT ? 0 : error;
 }
 
 int weft_http_serve_one(weft_io *io, const weft_http_options *given, weft_http_handler handler, void *arg) {

@@ -6,7 +6,7 @@
 /* -- Waiting ----------------------------------------------------------------------------------------------- */
 
 int wefti_desc_wait(struct weft_io *io, struct wefti_worker *w, int direction, uint32_t *seen, int64_t until) {
-    return wefti_fiber_waits(io, w, direction, seen, until);
+    return wefti_fiber_waits(io, w, direction, seen, until, NULL);
 }
 
 /* As wefti_desc_wait, until the next piece arrives. */
@@ -125,7 +125,6 @@ static ssize_t do_call(struct weft_io *io, int direction, wefti_desc_fn *call, v
             struct bytes *bytes = arg;
             result = wefti_op_call(io, direction, ring, bytes->at, bytes->size, until);
             w = wefti_worker_here();
-            wefti_desc_lock_by(io, w);
             if (result == -EINTR)
                 continue;
             if (result != -ENOBUFS) {

@@ -6,9 +6,10 @@
 
 #define WEFTI_OP_SMALL 16384u /* bytes, whose sending takes about as long as the system call */
 
-/* As wefti_desc_wait. */
+/* As wefti_desc_wait.  late: NULL, or what keeps the deadline. */
 static inline __attribute__((always_inline)) int wefti_fiber_waits(struct weft_io *io, struct wefti_worker *w,
-                                                                   int direction, uint32_t *seen, int64_t until) {
+                                                                   int direction, uint32_t *seen, int64_t until,
+                                                                   struct wefti_late *late) {
     struct wefti_waiter waiter;
     struct wefti_watch *watch = WEFTI_UNLIKELY(w->rt->sim != NULL) && !io->mem ? w->watch : NULL;
     wefti_waiter_init_task(&waiter, w->current);
@@ -16,8 +17,10 @@ static inline __attribute__((always_inline)) int wefti_fiber_waits(struct weft_i
     wefti_desc_unlock(io);
     if (WEFTI_UNLIKELY(watch != NULL))
         watch->waiting++;
-    int error = wefti_waiter_wait_fiber(&waiter, wefti_fiber_of(w->current), until,
-                                        direction == WEFTI_IN ? "a descriptor to read" : "a descriptor to write");
+    const char *what = direction == WEFTI_IN ? "a descriptor to read" : "a descriptor to write";
+    struct wefti_fiber *self = wefti_fiber_of(w->current);
+    int error = late ? wefti_fiber_wait_late(self, &waiter.state, until, late, what)
+                     : wefti_waiter_wait_fiber(&waiter, self, until, what);
     if (WEFTI_UNLIKELY(watch != NULL))
         watch->waiting--;
     if (WEFTI_UNLIKELY(error)) {

@@ -97,7 +97,7 @@ void wefti_desc_leave(struct weft_io *io);
 
 /* op.c.  The poller of the running fiber's worker, if it can carry out operations for it; or NULL. */
 struct wefti_watch *wefti_op_ring(struct wefti_worker *w);
-/* Carry out a recv (WEFTI_IN) or a send, in a call that has entered.  The lock is held, and given back.  What it returned; -EBADF (closed), -ETIMEDOUT,
+/* Carry out a recv (WEFTI_IN) or a send, in a call that has entered.  The lock is held, given back meanwhile, and held afterwards.  What it returned; -EBADF (closed), -ETIMEDOUT,
  * -ECANCELED: then it did nothing; -ENOBUFS: it was not begun. */
 ssize_t wefti_op_call(struct weft_io *io, int direction, struct wefti_watch *ring, void *bytes, size_t size,
                       int64_t until);
@@ -169,6 +169,17 @@ ssize_t wefti_desc_try(struct weft_io *io, int direction, wefti_desc_fn *call, v
  * well. */
 ssize_t wefti_desc_recv(struct weft_io *io, void *bytes, size_t size, int64_t until);
 ssize_t wefti_desc_send(struct weft_io *io, const void *bytes, size_t size, int64_t until);
+/* quick.c: a fiber waits until there is something to read, then for room, and reads: whoever is idle has no buffer.  -EAGAIN: it could not be
+ * done so, or there was nothing; `begun` says whether `begin` was called, which is so after 0 and more as well.  Else as weft_read; a deadline
+ * that has passed is -ETIMEDOUT without a look. */
+struct wefti_next_read {
+    int (*begin)(struct wefti_next_read *next); /* sets bytes and size; 0 or a negative error; does not wait */
+    void *bytes;
+    size_t size;
+    bool begun; /* by `begin` */
+    struct wefti_late late; /* of the connection: keeps `until` from one read to the next */
+};
+ssize_t wefti_read_next(struct weft_io *io, struct wefti_next_read *next, int64_t until);
 /* stream.c: weft_read, and weft_write of all but the first `done` bytes, of any weft_io in any case. */
 ssize_t wefti_read_anyhow(struct weft_io *io, void *buffer, size_t size, int64_t until);
 ssize_t wefti_write_anyhow(struct weft_io *io, const void *bytes, size_t done, size_t size, int64_t until);

@@ -25,7 +25,8 @@ static bool is_done(void *arg) { return wefti_waiter_is_served(&((struct wefti_o
 static bool is_over(void *arg) { return is_done(arg) || wefti_waiter_is_served(&((struct wefti_op *)arg)->closed); }
 
 struct wefti_watch *wefti_op_ring(struct wefti_worker *w) {
-    if (!w->rt->uring || w->driven || !w->current || !wefti_task_is_pinned(w->current) || wefti_watch_begin(w))
+    if (!w->rt->uring || w->driven || !w->current || !wefti_task_is_pinned(w->current) ||
+        (!w->watch && wefti_watch_begin(w)))
         return NULL;
     return wefti_poller_has_ops(&w->watch->poller) ? w->watch : NULL;
 }
@@ -37,7 +38,7 @@ static void end_op(struct wefti_watch *ring, struct wefti_fiber *self, struct we
     wefti_fiber_wait_always(self, is_done, op, "an operation to end");
 }
 
-/* Wait until it is done, or asked to end by `until`, a cancellation or a close.  0 or why it was asked. */
+/* Wait until it is done, or asked to end by `until`, a cancellation or a close.  0 or why it was asked.  The lock is held afterwards. */
 static int wait_over(struct weft_io *io, int direction, struct wefti_watch *ring, struct wefti_op *op, int64_t until,
                      const char *what) {
     struct wefti_fiber *self = wefti_fiber_self();
@@ -45,14 +46,15 @@ static int wait_over(struct weft_io *io, int direction, struct wefti_watch *ring
     wefti_desc_lock(io);
     /* Not in the list: somebody served it.  A close says so; an event in that direction means others. */
     bool served = !wefti_waiters_remove(&io->waiting[direction], &op->closed);
-    wefti_desc_unlock(io);
     if (served)
         why = op->closed.result ? (int)op->closed.result : -EAGAIN;
     if (is_done(op))
         return why == -EBADF ? why : 0;
     if (why == -EAGAIN)
         return why;
+    wefti_desc_unlock(io);
     end_op(ring, self, op);
+    wefti_desc_lock(io);
     return why;
 }
 
@@ -64,14 +66,10 @@ ssize_t wefti_op_call(struct weft_io *io, int direction, struct wefti_watch *rin
     const char *words = direction == WEFTI_IN ? "a descriptor to read" : "a descriptor to write";
     struct weft_task *task = &wefti_fiber_self()->task;
     wefti_waiter_init_task(&op.done, task);
-    if (!wefti_poller_begin(&ring->poller, &what, &op)) {
-        wefti_desc_unlock(io);
+    if (WEFTI_UNLIKELY(!wefti_poller_begin(&ring->poller, &what, &op)))
         return -ENOBUFS;
-    }
     ring->waiting++;
-    for (bool first = true; why == -EAGAIN; first = false) {
-        if (!first)
-            wefti_desc_lock(io);
+    while (why == -EAGAIN) {
         wefti_waiter_init_task(&op.closed, task);
         if (io->closed) { /* since the last turn */
             op.closed.result = -EBADF;

@@ -42,7 +42,6 @@ static __attribute__((noinline)) bool by_ring(struct weft_io *io, struct wefti_w
     uint32_t seen = io->events[direction]; /* C1 */
     io->users++;
     *result = wefti_op_call(io, direction, ring, bytes, size, until);
-    wefti_desc_lock_by(io, w); /* only pinned fibers have a ring */
     bool made = *result != -ENOBUFS && *result != -EINTR;
     if (made && read)
         wefti_desc_note_op(io, direction, *result, size, seen);
@@ -67,7 +66,7 @@ ssize_t weft_read(weft_io *io, void *bytes, size_t size, weft_deadline until) {
     }
     io->users++;
     if (waits) {
-        error = wefti_fiber_waits(io, w, WEFTI_IN, &seen, until);
+        error = wefti_fiber_waits(io, w, WEFTI_IN, &seen, until, NULL);
         w = wefti_worker_here();
     } else {
         wefti_desc_unlock(io);
@@ -82,6 +81,30 @@ ssize_t weft_read(weft_io *io, void *bytes, size_t size, weft_deadline until) {
     return result == -EAGAIN || result == -EINTR || error == -ETIMEDOUT /* too late: it looks once */
                ? wefti_read_anyhow(io, bytes, size, until)
                : result;
+}
+
+ssize_t wefti_read_next(struct weft_io *io, struct wefti_next_read *next, int64_t until) {
+    struct wefti_worker *w = wefti_worker_self();
+    next->begun = false;
+    if (WEFTI_UNLIKELY(!begin_quickly(io, w)))
+        return -EAGAIN;
+    uint32_t seen = io->events[WEFTI_IN]; /* C1, and so when it is served */
+    if (WEFTI_UNLIKELY(io->ready[WEFTI_IN] || load_relaxed(&io->watcher) != w || /* the lock orders it */
+                       until <= 0 || w->rt->uring || w->rt->sim ||
+                       wefti_fiber_of(w->current)->discard)) { /* its frames may go, with an alarm in them */
+        wefti_desc_unlock(io);
+        return -EAGAIN;
+    }
+    io->users++;
+    int error = wefti_fiber_waits(io, w, WEFTI_IN, &seen, until, &next->late);
+    if (WEFTI_LIKELY(!error))
+        error = next->begin(next);
+    ssize_t result = WEFTI_LIKELY(!error) ? wefti_recv(io->fd, next->bytes, next->size) : error; /* C2 */
+    wefti_desc_lock(io);
+    if (WEFTI_LIKELY(!error))
+        wefti_desc_note(io, WEFTI_IN, result, next->size, seen); /* C3 */
+    leave_quickly(io);
+    return WEFTI_UNLIKELY(result == -EINTR) ? -EAGAIN : result;
 }
 
 ssize_t weft_write(weft_io *io, const void *bytes, size_t size, weft_deadline until) {

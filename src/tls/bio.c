@@ -1,6 +1,7 @@
 /* bio.c - OpenSSL's way to the descriptor below: reads that never wait, writes that never fail for want of room.  Under the stream's lock. */
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tls/stream.h"
@@ -26,20 +27,30 @@ static int append(struct wefti_tls_stream *s, const char *bytes, size_t size) {
     return 0;
 }
 
-int wefti_tls_send_queue(struct wefti_tls_stream *s) {
-    while (s->from < s->to) {
-        ssize_t n = s->below_error ? s->below_error : weft_try_write(s->below, s->queue + s->from, s->to - s->from);
-        if (n < 0) {
-            if (n != -EAGAIN)
-                s->below_error = (int)n;
-            return (int)n;
-        }
-        s->from += (size_t)n;
-    }
+static void drop_queue(struct wefti_tls_stream *s) {
     OPENSSL_free(s->queue); /* who is idle has none */
     s->queue = NULL;
     s->from = s->to = s->room = 0;
-    return 0;
+}
+
+void wefti_tls_write_failed(struct wefti_tls_stream *s, int error) {
+    s->write_error = error;
+    snprintf(s->why, sizeof s->why, "%s", weft_strerror(error));
+    drop_queue(s);
+}
+
+int wefti_tls_send_queue(struct wefti_tls_stream *s) {
+    while (s->from < s->to) {
+        ssize_t n = weft_try_write(s->below, s->queue + s->from, s->to - s->from);
+        if (n == -EAGAIN)
+            return -EAGAIN;
+        if (n < 0)
+            wefti_tls_write_failed(s, (int)n);
+        else
+            s->from += (size_t)n;
+    }
+    drop_queue(s);
+    return s->write_error;
 }
 
 /* -- The BIO -------------------------------------------------------------------------------------------------------- */
@@ -61,18 +72,19 @@ static int bio_read(BIO *bio, char *buffer, int size) {
 static int bio_write(BIO *bio, const char *bytes, int given) {
     struct wefti_tls_stream *s = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
-    if (given <= 0 || s->below_error)
-        return given < 0 || s->below_error ? -1 : 0;
+    if (given <= 0)
+        return given < 0 ? -1 : 0;
     size_t size = (size_t)given, sent = 0;
-    if (s->from == s->to && !s->hold) {
+    if (!s->write_error && s->from == s->to && !s->hold) {
         ssize_t n = weft_try_write(s->below, bytes, size);
         if (n < 0 && n != -EAGAIN)
-            s->below_error = (int)n;
+            wefti_tls_write_failed(s, (int)n);
         sent = n > 0 ? (size_t)n : 0;
     }
-    if (!s->below_error && sent < size)
-        s->below_error = append(s, bytes + sent, size - sent);
-    return s->below_error ? -1 : given;
+    int error = s->write_error || sent == size ? 0 : append(s, bytes + sent, size - sent);
+    if (error)
+        wefti_tls_write_failed(s, error);
+    return given; /* in any case: perform looks */
 }
 
 static long bio_ctrl(BIO *bio, int command, long number, void *pointer) {

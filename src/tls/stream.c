@@ -6,6 +6,8 @@
  * Lock.    OpenSSL's object is for one thread at a time.  `lock` is held during its calls only, never while somebody waits and never across a
  *          switch of fibers, so a lock of threads will do: what may keep others is the work of one record.
  * Order.   All that is sent is sent under the lock: the queue first.
+ * Lost.    A write that fails is our business only: OpenSSL is told that all is sent.  Writers get the error, readers what has come before the
+ *          peer went: a server that answers, and resets the connection under what it does not want to read, is heard.
  * Bound.   The queue has at most QUEUE_MAX and what one call of OpenSSL adds: writers wait until it is sent, and so do readers whose
  *          records ask for answers.
  * Shared.  A reader and a writer both drive the handshake.  What the one waits for may be read by the other, and be the last of it: so each
@@ -68,6 +70,8 @@ static int perform(struct wefti_tls_stream *s, struct op *op) {
     int result = 0;
     if (s->error)
         return s->error;
+    if (s->write_error && op->kind == WRITE)
+        return s->write_error;
     ERR_clear_error();
     switch (op->kind) {
     case READ: result = SSL_read_ex(s->ssl, op->bytes, op->size, &op->done); break;
@@ -81,7 +85,9 @@ static int perform(struct wefti_tls_stream *s, struct op *op) {
                 : kind == SSL_ERROR_ZERO_RETURN ? END
                                                 : failed(s);
     ERR_clear_error();
-    return error;
+    /* What was to be sent is lost, and the handshake with it.  Whoever reads may go on: what the peer said before it went is still to come. */
+    bool sends = op->kind >= WRITE || !SSL_is_init_finished(s->ssl);
+    return s->write_error && sends && (error == 0 || error == -EAGAIN) ? s->write_error : error;
 }
 
 /* -- Waiting -------------------------------------------------------------------------------------------------------- */
@@ -126,6 +132,13 @@ static int flush(struct wefti_tls_stream *s, const weft_stream_call *call) {
     }
 }
 
+static bool is_of_writing(struct wefti_tls_stream *s, int error) {
+    take(s);
+    bool so = error == s->write_error;
+    give(s);
+    return so;
+}
+
 /* Until it is done.  As perform, without -EAGAIN but in a poll task. */
 static int drive(struct wefti_tls_stream *s, const weft_stream_call *call, struct op *op) {
     bool first = true;
@@ -147,7 +160,7 @@ static int drive(struct wefti_tls_stream *s, const weft_stream_call *call, struc
             error = flush(s, call);
         else
             error = pause_for(s, call, WEFT_FD_READ, shaking, &mark);
-        if (error)
+        if (error && !(queued && op->kind <= PEEK && is_of_writing(s, error)))
             return error;
     }
 }
@@ -260,7 +273,7 @@ static int stream_wait(void *state, const weft_stream_call *call, int events) {
     if (error != -EAGAIN)
         end_wait(call);
     take(s);
-    bool for_good = s->error || s->below_error;
+    bool for_good = s->error || s->below_error || (s->write_error && events == WEFT_FD_WRITE);
     give(s);
     return for_good || error == END ? 0 : error; /* the read will say what it is */
 }

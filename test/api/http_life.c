@@ -48,6 +48,35 @@ static int slow(void *unused) {
 }
 API_TEST(http_slow, "", .workers = {1, 2}) { io_run(slow, NULL); }
 
+/* Who says something now and then is not idle, however long that goes on; who stops is, from then on. */
+static int talks(void *unused) {
+    (void)unused;
+    struct site site = SITE(serve_site);
+    const int64_t idle = 200 * MS;
+    site.options.idle_timeout = idle;
+    site_open(&site);
+    weft_io *io = dial(&site);
+    int64_t began = weft_now(), last = began;
+    for (int asked = 0; asked < 30 || last - began < 2 * idle; asked++) {
+        if (asked >= 30)
+            CHECK_EQ(weft_sleep(idle / 10), 0);
+        if (weft_now() - last > idle / 2) { /* the machine is busy: it may have been closed by right */
+            CHECK_EQ(weft_close(io), 0);
+            io = dial(&site);
+            began = weft_now();
+            asked = 0;
+        }
+        say(io, GET("/hello"));
+        hear(io, HELLO);
+        last = weft_now();
+    }
+    hear_end(io);
+    CHECK_GE(weft_now() - last, idle / 2);
+    site_close(&site);
+    return 0;
+}
+API_TEST(http_idle_from_the_last, "", .workers = {1, 2}) { io_run(talks, NULL); }
+
 /* A client that does not read its answer. */
 static int serve_much(weft_http *x, void *arg) {
     struct site *site = arg;

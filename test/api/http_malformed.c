@@ -108,6 +108,14 @@ static const struct given {
     {T(CHUNKED "5\rhello\r\n0\r\n\r\n"), 400},
     {T(CHUNKED "5\r\r\nhello\r\n0\r\n\r\n"), 400},
     {T(CHUNKED "5;\r\nhello\r\n0\r\n\r\n"), 400},
+    {T(CHUNKED "5 a\r\nhello\r\n0\r\n\r\n"), 400},
+    {T(CHUNKED "5;a \r\nhello\r\n0\r\n\r\n"), 400},
+    {T(CHUNKED "5;a=\r\nhello\r\n0\r\n\r\n"), 400},
+    {T(CHUNKED "5;a=\"b\r\nhello\r\n0\r\n\r\n"), 400},
+    {T(CHUNKED "5;a=\"\r\n\"\r\nhello\r\n0\r\n\r\n"), 400},
+    {T(CHUNKED "5;a=\"\n\"\r\nhello\r\n0\r\n\r\n"), 400},
+    {T(CHUNKED "5;;a\r\nhello\r\n0\r\n\r\n"), 400},
+    {T(CHUNKED "0 \r\n\r\n"), 400},
     {T(CHUNKED "5;a\nb\r\nhello\r\n0\r\n\r\n"), 400},
     {T(CHUNKED "5;a\rb\r\nhello\r\n0\r\n\r\n"), 400},
     {T(CHUNKED "5;a\0b\r\nhello\r\n0\r\n\r\n"), 400},
@@ -168,8 +176,14 @@ static const struct given {
     {T(G "Host: h/x\r\n" E), 400},
     {T(G "Host: h\r\n other\r\n" E), 400},
     {T(G "Host : h\r\n" E), 400},
-    {T("GET http://other/hello HTTP/1.1\r\n" H E), 400},
-    {T("GET http://h:1/hello HTTP/1.1\r\n" H E), 400},
+    {T(G "Host: h:80:80\r\n" E), 400},
+    {T(G "Host: h:port\r\n" E), 400},
+    {T(G "Host: :80\r\n" E), 400},
+    {T(G "Host: h%\r\n" E), 400},
+    {T(G "Host: [::1\r\n" E), 400},
+    {T(G "Host: [::1]h\r\n" E), 400},
+    {T("GET http://h/hello HTTP/1.1\r\n" H "Host: other\r\n" E), 400},
+    {T("GET http://h:p/hello HTTP/1.1\r\n" H E), 400},
     {T("GET http://u@h/hello HTTP/1.1\r\n" H E), 400},
     {T("GET http:///hello HTTP/1.1\r\n" H E), 400},
     {T("GET http://h/hello HTTP/1.1\r\n" E), 400},
@@ -196,7 +210,9 @@ static const struct given {
     {T("GET /hello http/1.1\r\n" H E), 400},
     {T("GET /hello HTTP /1.1\r\n" H E), 400},
     {T("GET /hello HTTP/0.9\r\n" H E), 505},
-    {T("GET /hello HTTP/1.2\r\n" H E), 505},
+    {T("GET /hello HTTP/3.0\r\n" H E), 505},
+    {T("GET /hello HTTP/1.2\r\n" E), 400},
+    {T("POST /echo HTTP/1.2\r\n" H "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), 400},
     {T("GET /hello HTTP/2.0\r\n" H E), 505},
     {T("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 505},
     {T("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n"), 400}, /* TLS */
@@ -246,3 +262,42 @@ static int refuse_all(void *unused) {
 }
 _Static_assert(CASES >= 120, "at least so many");
 API_TEST(http_malformed, "", .workers = {1, 2}, .timeout = 60) { io_run(refuse_all, NULL); }
+
+/* What looks odd, and has one meaning only: it is served, and so is what follows. */
+static const struct odd {
+    const char *says, *hears;
+} odd[] = {
+    {"GET /hello HTTP/1.2\r\n" H E, HELLO}, /* RFC 9110, 2.5: as HTTP/1.1 */
+    {"GET /hello HTTP/1.9\r\n" H E, HELLO},
+    {"\r\n" G H E, HELLO},
+    {"GET http://h/hello HTTP/1.1\r\n" H E, HELLO},
+    {"GET HTTP://other:1/hello HTTP/1.1\r\n" H E, HELLO}, /* RFC 9112, 3.2.2: the target is right */
+    {"GET /host HTTP/1.1\r\n" H E, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nh"},
+    {"GET http://other:1/host HTTP/1.1\r\n" H E, "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nother:1"},
+    {CHUNKED "5 ;a\r\nhello\r\n0 ; b = \"c\"\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"},
+    {CHUNKED "005\r\nhello\r\n0\r\nContent-Length: 9\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"},
+    {P H "Content-Length: 005\r\n\r\nhello", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"},
+    {P H "Transfer-Encoding:\tCHUNKED \r\n\r\n0\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
+};
+
+static int serve_odd(weft_http *x, void *arg) {
+    if (!weft_text_is(weft_http_path(x), "/host"))
+        return serve_site(x, arg);
+    weft_text host = weft_http_field(x, "Host");
+    return weft_http_reply(x, 200, NULL, host.at, host.size);
+}
+
+static int serve_all(void *unused) {
+    (void)unused;
+    struct site site = SITE(serve_odd);
+    site_open(&site);
+    weft_io *io = dial(&site);
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        say(io, odd[i].says);
+        hear(io, odd[i].hears);
+    }
+    CHECK_EQ(weft_close(io), 0);
+    site_close(&site);
+    return 0;
+}
+API_TEST(http_odd, "", .workers = {1, 2}) { io_run(serve_all, NULL); }

@@ -102,3 +102,44 @@ static int drain(void *unused) {
     return 0;
 }
 API_TEST(tls_https_drain, "", .workers = {1, 2}) { io_run(drain, NULL); }
+
+/* A server that answers, reads nothing of the body, and resets the connection: its answer is heard all the same. */
+static int answer_and_reset(void *listener) {
+    weft_io *io;
+    char head[4096];
+    REQUIRE_EQ(weft_accept(listener, &io, NULL, fixture_soon()), 0);
+    CHECK_GT(weft_read(io, head, sizeof head, fixture_soon()), 0); /* and so the handshake */
+    say(io, "HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig");
+    CHECK_GE(weft_fd_wait(weft_io_fd(io), WEFT_FD_READ, fixture_soon()), 0); /* bytes that nobody will have read */
+    CHECK_EQ(weft_close(io), 0);
+    return 0;
+}
+
+static int cut_off(void *unused) {
+    (void)unused;
+    weft_tls *server = TLS_SERVER(), *client_tls = TLS_CLIENT();
+    size_t size = 32u << 20; /* more than the buffers of both sides take */
+    char *body = calloc(1, size), text[8];
+    struct site site = {.arg = NULL};
+    weft_http_client *client;
+    REQUIRE(body);
+    REQUIRE_EQ(weft_tcp_listen("127.0.0.1", 0, NULL, &site.listener), 0);
+    REQUIRE_EQ(weft_local_addr(site.listener, &site.addr), 0);
+    REQUIRE_EQ(weft_tls_listen(site.listener, server, &site.listener), 0);
+    weft_task *task = io_go(NULL, answer_and_reset, site.listener);
+    weft_io *io = secure_dial(&site, client_tls);
+    REQUIRE_EQ(weft_http_client_open(io, "h", &client), 0);
+    CHECK_EQ(weft_http_ask(client, "POST", "/", NULL, body, size, fixture_soon()), 413);
+    CHECK_EQ(weft_http_answer_read(client, text, sizeof text, fixture_soon()), 3);
+    CHECK(!weft_http_client_is_open(client));
+    int error = (int)weft_write(io, text, 1, fixture_soon());
+    CHECK(error == -EPIPE || error == -ECONNRESET);
+    CHECK_EQ(io_join(task), 0);
+    weft_http_client_close(client);
+    CHECK_EQ(weft_close(io), 0);
+    CHECK_EQ(weft_close(site.listener), 0);
+    tls_free_both(client_tls, server);
+    free(body);
+    return 0;
+}
+API_TEST(tls_https_cut_off, "", .workers = {1, 2}) { io_run(cut_off, NULL); }

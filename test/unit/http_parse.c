@@ -101,7 +101,14 @@ static const struct given request_lines[] = {
     {T("GET /\rX HTTP/1.1\r\n" H E), -400},
     /* Versions. */
     {T("GET / HTTP/1.0\r\n\r\n"), OK}, /* without a host */
-    {T("GET / HTTP/1.2\r\n" H E), -505},
+    {T("GET / HTTP/1.2\r\n" H E), OK}, /* as 1.1 */
+    {T("GET / HTTP/1.9\r\n" H E), OK},
+    {T("GET / HTTP/1.2\r\n" E), -400}, /* without a host, too */
+    {T("GET / HTTP/3.1\r\n" H E), -505},
+    {T("GET / HTTP/0.1\r\n" H E), -505},
+    {T("GET / HTTP/1.1\r"), MORE},
+    {T("GET / HTT\rP"), -400},
+    {T("GET / HTTP/1\r\n"), -400},
     {T("GET / HTTP/2.0\r\n" H E), -505},
     {T("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), -505},
     {T("GET / HTTP/0.9\r\n" H E), -505},
@@ -128,10 +135,15 @@ static const struct given request_lines[] = {
     {T("GET http://a/b HTTP/1.1\r\n" H E), OK},
     {T("GET HTTPS://a:1/b HTTP/1.1\r\nHost: a:1\r\n" E), OK},
     {T("GET http://A/b HTTP/1.1\r\n" H E), OK},
-    {T("GET http://b/b HTTP/1.1\r\n" H E), -400}, /* another host than Host */
-    {T("GET http://a:1/b HTTP/1.1\r\n" H E), -400},
-    {T("GET http://ab/ HTTP/1.1\r\n" H E), -400},
-    {T("GET http://a/ HTTP/1.1\r\nHost:\r\n" E), -400},
+    {T("GET http://b/b HTTP/1.1\r\n" H E), OK}, /* another host than Host: the target is right */
+    {T("GET http://a:1/b HTTP/1.1\r\n" H E), OK},
+    {T("GET http://a/ HTTP/1.1\r\nHost:\r\n" E), OK},
+    {T("GET http://b/b HTTP/1.1\r\n" E), -400}, /* ... but one Host must be there, and be one */
+    {T("GET http://b/b HTTP/1.1\r\n" H H E), -400},
+    {T("GET http://b/b HTTP/1.1\r\nHost: a/b\r\n" E), -400},
+    {T("GET http://a:b/ HTTP/1.1\r\n" H E), -400},
+    {T("GET http://[a/ HTTP/1.1\r\n" H E), -400},
+    {T("GET http://a%2/ HTTP/1.1\r\n" H E), -400},
     {T("GET http://a HTTP/1.1\r\n" H E), OK},
     {T("GET http://a?b HTTP/1.1\r\n" H E), OK},
     {T("GET http://[::1]:80/ HTTP/1.1\r\nHost: [::1]:80\r\n" E), OK},
@@ -210,7 +222,26 @@ static const struct given request_fields[] = {
     {T(G "Host: \xc3\xa4\r\n" E), -400},
     {T(G "Host:\r\n" E), OK},
     {T(G "Host: [::1]:80\r\n" E), OK},
-    {T(G "Host: azAZ09-._~%!$&'()*+;=\r\n" E), OK},
+    {T(G "Host: azAZ09-._~%4f!$&'()*+;=\r\n" E), OK},
+    {T(G "Host: a:80\r\n" E), OK},
+    {T(G "Host: a:\r\n" E), OK},
+    {T(G "Host: [1:2::3.4]\r\n" E), OK},
+    {T(G "Host: a:80:80\r\n" E), -400},
+    {T(G "Host: a:8o\r\n" E), -400},
+    {T(G "Host: a:-1\r\n" E), -400},
+    {T(G "Host: :80\r\n" E), -400},
+    {T(G "Host: a%\r\n" E), -400},
+    {T(G "Host: a%4\r\n" E), -400},
+    {T(G "Host: a%4g\r\n" E), -400},
+    {T(G "Host: [\r\n" E), -400},
+    {T(G "Host: []\r\n" E), -400},
+    {T(G "Host: [:]\r\n" E), -400},
+    {T(G "Host: [::1\r\n" E), -400},
+    {T(G "Host: [::1]a\r\n" E), -400},
+    {T(G "Host: [::1]:a\r\n" E), -400},
+    {T(G "Host: [::g]\r\n" E), -400},
+    {T(G "Host: a]\r\n" E), -400},
+    {T(G "Host: a[::1]\r\n" E), -400},
     {T(G "TRANSFER-ENCODING: GZIP\r\nHOST: a\r\n" E), -501},
     /* Lengths. */
     {T(G H "Content-Length: 0\r\n" E), OK},
@@ -291,7 +322,8 @@ static const struct given answers[] = {
     {T("HTTP/1.1 200OK\r\n\r\n"), -400},
     {T("HTTP/1.1\t200 OK\r\n\r\n"), -400},
     {T("HTTP/2.0 200 OK\r\n\r\n"), -400},
-    {T("HTTP/1.2 200 OK\r\n\r\n"), -400},
+    {T("HTTP/1.2 200 OK\r\n\r\n"), OK}, /* as 1.1 */
+    {T("HTTP/0.9 200 OK\r\n\r\n"), -400},
     {T("http/1.1 200 OK\r\n\r\n"), -400},
     {T("ICY 200 OK abc\r\n\r\n"), -400},
     {T("\r\nHTTP/1.1 200 OK\r\n\r\n"), -400},
@@ -318,6 +350,10 @@ static const struct given chunks[] = {
     {T("5;a=b\r\n"), OK},
     {T("5; a=\"b c\"\r\n"), OK},
     {T("5;a;b=c\r\n"), OK},
+    {T("5 ;a\r\n"), OK}, /* spaces that a receiver must bear */
+    {T("5\t ; a\t=\tb ;c = \"d\"\r\n"), OK},
+    {T("5;a=\"b;c=\\\"d\\\\\"\r\n"), OK},
+    {T("5;a=\"\"\r\n"), OK},
     {T(""), MORE},
     {T("5"), MORE},
     {T("5\r"), MORE},
@@ -331,7 +367,19 @@ static const struct given chunks[] = {
     {T("0x5\r\n"), -400},
     {T(" 5\r\n"), -400},
     {T("5 \r\n"), -400},
-    {T("5 ;a\r\n"), -400},
+    {T("5 a\r\n"), -400},
+    {T("5;a \r\n"), -400},
+    {T("5;a b\r\n"), -400},
+    {T("5;a=\r\n"), -400},
+    {T("5;a=b c\r\n"), -400},
+    {T("5;a=b=c\r\n"), -400},
+    {T("5;a=\"b\r\n"), -400},
+    {T("5;a=\"b\\\"\r\n"), -400},
+    {T("5;a=\"b\\\r\n"), -400},
+    {T("5;a=\"b\"c\r\n"), -400},
+    {T("5;a=\"\x01\"\r\n"), -400},
+    {T("5;a,b\r\n"), -400},
+    {T("5;;a\r\n"), -400},
     {T("5\t\r\n"), -400},
     {T("5 5\r\n"), -400},
     {T("5,\r\n"), -400},
@@ -446,6 +494,14 @@ TEST(http_parse_meaning, "") {
         if (head.keep_alive != keeps[i].keep)
             harness_note(__FILE__, __LINE__, "keep %zu: found %d", i, head.keep_alive);
     }
+    understand("GET / HTTP/1.7\r\n" H "Transfer-Encoding: chunked\r\n" E);
+    CHECK_EQ(head.minor, 1);
+    CHECK_EQ(head.length, WEFTI_HTTP_CHUNKED);
+    CHECK(head.keep_alive);
+    understand("GET HTTP://b:8/c HTTP/1.1\r\nA: b\r\nHost: a\r\n" E);
+    CHECK(weft_text_is(head.field[1].name, "Host") && weft_text_is(head.field[1].value, "b:8"));
+    understand("GET /http://b/c HTTP/1.1\r\n" H E);
+    CHECK(weft_text_is(head.field[0].value, "a"));
     understand(G H "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n" E);
     CHECK(weft_text_is(head.upgrade, "websocket"));
     understand(G H "Upgrade: websocket\r\n" E);
