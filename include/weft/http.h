@@ -39,7 +39,7 @@ typedef struct weft_http_options {
     uint64_t max_body;       /* 0 = 1 MiB */
     int64_t head_timeout;    /* ns from the first byte of a head to its last; 0 = 10 s */
     int64_t idle_timeout;    /* ns between two requests; 0 = 60 s */
-    int64_t body_timeout;    /* ns that each read or write of a body may take; 0 = 30 s */
+    int64_t body_timeout;    /* ns that each read of a body, and each 256 KiB of an answer, may take; 0 = 30 s */
     unsigned max_connections; /* more wait in the listener's backlog; 0 = 100,000 */
     int64_t drain;           /* ns for requests under way when the server is cancelled; 0 = 5 s */
     size_t stack_size;       /* of a connection's fiber; 0 = the runtime's */
@@ -52,8 +52,8 @@ typedef struct weft_http_options {
 /* A request, and its answer. */
 typedef struct weft_http weft_http;
 
-/* Answers a request.  0, or a negative error: the connection is closed, after a 500 if nothing was answered.  When it returns 0 without having
- * answered, that is a 404. */
+/* Answers a request.  0 or more is success; a negative error: the connection is closed, after a 500 if nothing was answered.  Success without an
+ * answer is a 404. */
 typedef int (*weft_http_handler)(weft_http *x, void *arg);
 
 /* Serve connections until the calling fiber is cancelled, or the listener closed.  Then no more are taken, those without a request are closed,
@@ -73,9 +73,11 @@ WEFT_API weft_text weft_http_path(const weft_http *x); /* up to the "?", without
 WEFT_API weft_text weft_http_query(const weft_http *x); /* behind it, or empty */
 /* A field's value, by name without regard to case; {NULL, 0} when there is none.  The first of several. */
 WEFT_API weft_text weft_http_field(const weft_http *x, const char *name);
+/* How many there are; the name and value of one of them, if there are so many. */
 WEFT_API unsigned weft_http_fields(const weft_http *x, unsigned index, weft_text *name, weft_text *value);
 /* The length that was declared; -1: chunked. 0: none. */
 WEFT_API int64_t weft_http_length(const weft_http *x);
+/* The connection, to look at: weft_peer_addr, weft_tls_version, options.  Reading and writing are the server's. */
 WEFT_API weft_io *weft_http_io(const weft_http *x);
 
 /* Read some of the body.  Returns how many bytes; 0 at its end; -EMSGSIZE (above max_body); -EBADMSG (malformed chunks); -ETIMEDOUT; -ECONNRESET
@@ -86,17 +88,25 @@ WEFT_API ssize_t weft_http_read_all(weft_http *x, void **out);
 
 /* -- The answer --------------------------------------------------------------------------------------- */
 
-/* A whole answer.  `type` may be NULL.  Returns 0 or a negative error. */
+/* A whole answer.  `type` may be NULL.  Returns 0; errors as weft_http_set, weft_http_begin and weft_http_write. */
 WEFT_API int weft_http_reply(weft_http *x, int status, const char *type, const void *body, size_t size);
 
 /* Piece by piece: fields, then begin, then the body, then end (which the return of the handler does too).  length -1: not known, chunked.
- * Names and values with line ends or control characters are refused with -EINVAL. */
+ * A field that is set twice is sent twice.  Returns 0; -EINVAL (a name or value with line ends or control characters; one of those that are the
+ * server's: Content-Length, Transfer-Encoding, Connection, Date; the answer has begun); -ENOBUFS (more than 3,072 bytes of fields). */
 WEFT_API int weft_http_set(weft_http *x, const char *name, const char *value);
+/* The head; it is sent with the first of the body.  Returns 0; -EINVAL (begun already; a status that is not 200 to 999; a length below -1). */
 WEFT_API int weft_http_begin(weft_http *x, int status, int64_t length);
+/* Some of the body, which is sent at once.  The answer to a HEAD has none: nothing is sent.
+ * Returns `size`; -EMSGSIZE (more than was declared: nothing was sent); -EINVAL (not begun, or ended); errors as weft_write. */
 WEFT_API ssize_t weft_http_write(weft_http *x, const void *bytes, size_t size);
+/* Part of a file, as weft_sendfile.  (With weft_sendfile on weft_http_io it would come before the head.)
+ * Returns 0; -EIO (the file has less: then the answer cannot be ended, and the connection closes); errors as weft_http_write and weft_sendfile. */
+WEFT_API int weft_http_write_file(weft_http *x, int file, off_t offset, uint64_t size);
 WEFT_API int weft_http_end(weft_http *x);
 
-/* Server-sent events: begin the stream, then send events (event may be NULL) until the client goes (-EPIPE, -ECONNRESET). */
+/* Server-sent events: begin the stream, then send events (event may be NULL) until the client goes (-EPIPE, -ECONNRESET).  An id or a time for
+ * reconnecting goes before the event: weft_http_write(x, "id: 7\n", 6); a client that comes again says it in the field Last-Event-ID. */
 WEFT_API int weft_http_events(weft_http *x);
 WEFT_API int weft_http_event(weft_http *x, const char *event, const char *data);
 
