@@ -112,7 +112,7 @@ WEFT_API int weft_http_event(weft_http *x, const char *event, const char *data);
 
 /* -- WebSocket ----------------------------------------------------------------------------------------- */
 
-enum { WEFT_WS_TEXT = 1, WEFT_WS_BINARY = 2, WEFT_WS_CLOSE = 8 };
+enum { WEFT_WS_TEXT = 1, WEFT_WS_BINARY = 2, WEFT_WS_CLOSE = 8, WEFT_WS_PING = 9 };
 
 /* Accept an upgrade; fields that were set (Sec-WebSocket-Protocol) go with it.  The connection is a WebSocket until the handler returns, which closes it.
  * Returns 0; -EPROTO (it is none: a 400 was sent, or a 426); -EINVAL (answered already); errors as weft_write. */
@@ -122,9 +122,16 @@ WEFT_API int weft_ws_accept(weft_http *x);
  * -EPROTO (malformed: closed); -ETIMEDOUT (nothing is lost: call again, with the same buffer); -EINVAL; errors as weft_read, -ECONNRESET at an
  * end without a close. */
 WEFT_API ssize_t weft_ws_read(weft_http *x, void *buffer, size_t size, int *kind, weft_deadline until);
-/* A message.  WEFT_WS_CLOSE: nothing, or two bytes of code, the higher first, and up to 123 of text; then read on until the client's close comes.
+/* A message.  WEFT_WS_CLOSE: nothing, or two bytes of code, the higher first, and up to 123 of text; then read on until the peer's close comes.
+ * WEFT_WS_PING: up to 125 bytes, which the peer answers; the answer is not told, but counts for weft_ws_heard.
  * Returns 0; -EPIPE (closed); -ETIMEDOUT (no progress within body_timeout: closed); -EINVAL; errors as weft_write. */
 WEFT_API int weft_ws_write(weft_http *x, int kind, const void *bytes, size_t size);
+/* When weft_ws_read last got anything of the peer, a ping or its answer too, as weft_now(): who pings now and then, and hears nothing, may give it
+ * up.  From anywhere.  -EINVAL: no WebSocket. */
+WEFT_API int64_t weft_ws_heard(const weft_http *x);
+/* Why the peer has closed: its code, and text (UTF-8; NULL: not wanted), valid until the handler returns; 1005: it gave none; 0: it has not closed
+ * (yet, or not in order).  For who reads.  -EINVAL: no WebSocket. */
+WEFT_API int weft_ws_reason(const weft_http *x, weft_text *text);
 
 /* -- Client -------------------------------------------------------------------------------------------- */
 
