@@ -171,11 +171,14 @@ WEFT_API void weft_http_client_close(weft_http_client *client);
  * a CONNECT), -EMSGSIZE (head above 8 KiB), -EBUSY (the last body has not been read): nothing was sent; -ECONNRESET; -ETIMEDOUT; -ECANCELED. */
 WEFT_API int weft_http_ask(weft_http_client *client, const char *method, const char *target, const char *fields,
                            const void *body, size_t size, weft_deadline until);
-/* Of the last answer; valid until the next request. */
+/* Of the last answer, as weft_http_field and weft_http_fields; valid until the next request. */
 WEFT_API weft_text weft_http_answer_field(const weft_http_client *client, const char *name);
+WEFT_API unsigned weft_http_answer_fields(const weft_http_client *client, unsigned index, weft_text *name,
+                                          weft_text *value);
 /* Some of its body.  0 at its end; errors as weft_http_ask, after which the connection cannot be used. */
 WEFT_API ssize_t weft_http_answer_read(weft_http_client *client, void *buffer, size_t size, weft_deadline until);
-/* May the connection be used for another request? */
+/* May the connection be used for another request?  It looks whether the server has closed it meanwhile (not through TLS); one that does so at this moment
+ * is -ECONNRESET of weft_http_ask, and whether the request was served nobody knows. */
 WEFT_API bool weft_http_client_is_open(const weft_http_client *client);
 /* The stream it uses. */
 WEFT_API weft_io *weft_http_client_io(const weft_http_client *client);
