@@ -19,6 +19,8 @@
  * refuses one); -ENOMEM; -ESHUTDOWN (the runtime is being stopped); -EINVAL (in a poll task).  An interrupted system call is repeated.
  *
  * One file may be used by several fibers at once; reads and writes name their places, so they do not get in each other's way.
+ *
+ * Pipes, FIFOs and terminals have no places (-ESPIPE): use open(2) with O_NONBLOCK, and weft_io_open of <weft/io.h>.
  */
 #ifndef WEFT_FILE_H
 #define WEFT_FILE_H

@@ -39,7 +39,7 @@ typedef struct weft_http_options {
     uint64_t max_body;       /* 0 = 1 MiB */
     int64_t head_timeout;    /* ns from the first byte of a head to its last; 0 = 10 s */
     int64_t idle_timeout;    /* ns between two requests; 0 = 60 s */
-    int64_t body_timeout;    /* ns that each read or write of a body may take; 0 = 30 s */
+    int64_t body_timeout;    /* ns that each read of a body, and each 256 KiB of an answer, may take; 0 = 30 s */
     unsigned max_connections; /* more wait in the listener's backlog; 0 = 100,000 */
     int64_t drain;           /* ns for requests under way when the server is cancelled; 0 = 5 s */
     size_t stack_size;       /* of a connection's fiber; 0 = the runtime's */
@@ -52,8 +52,8 @@ typedef struct weft_http_options {
 /* A request, and its answer. */
 typedef struct weft_http weft_http;
 
-/* Answers a request.  0, or a negative error: the connection is closed, after a 500 if nothing was answered.  When it returns 0 without having
- * answered, that is a 404. */
+/* Answers a request.  0 or more is success; a negative error: the connection is closed, after a 500 if nothing was answered.  Success without an
+ * answer is a 404. */
 typedef int (*weft_http_handler)(weft_http *x, void *arg);
 
 /* Serve connections until the calling fiber is cancelled, or the listener closed.  Then no more are taken, those without a request are closed,
@@ -74,9 +74,11 @@ WEFT_API weft_text weft_http_query(const weft_http *x); /* behind it, or empty *
 /* A field's value, by name without regard to case; {NULL, 0} when there is none.  The first of several.
  * Host is what an absolute target names, whatever the client said besides. */
 WEFT_API weft_text weft_http_field(const weft_http *x, const char *name);
+/* How many there are; the name and value of one of them, if there are so many. */
 WEFT_API unsigned weft_http_fields(const weft_http *x, unsigned index, weft_text *name, weft_text *value);
 /* The length that was declared; -1: chunked. 0: none. */
 WEFT_API int64_t weft_http_length(const weft_http *x);
+/* The connection, to look at: weft_peer_addr, weft_tls_version, options.  Reading and writing are the server's. */
 WEFT_API weft_io *weft_http_io(const weft_http *x);
 
 /* Read some of the body.  Returns how many bytes; 0 at its end; -EMSGSIZE (above max_body); -EBADMSG (malformed chunks); -ETIMEDOUT; -ECONNRESET
@@ -87,23 +89,31 @@ WEFT_API ssize_t weft_http_read_all(weft_http *x, void **out);
 
 /* -- The answer --------------------------------------------------------------------------------------- */
 
-/* A whole answer.  `type` may be NULL.  Returns 0 or a negative error. */
+/* A whole answer.  `type` may be NULL.  Returns 0; errors as weft_http_set, weft_http_begin and weft_http_write. */
 WEFT_API int weft_http_reply(weft_http *x, int status, const char *type, const void *body, size_t size);
 
 /* Piece by piece: fields, then begin, then the body, then end (which the return of the handler does too).  length -1: not known, chunked.
- * Names and values with line ends or control characters are refused with -EINVAL. */
+ * A field that is set twice is sent twice.  Returns 0; -EINVAL (a name or value with line ends or control characters; one of those that are the
+ * server's: Content-Length, Transfer-Encoding, Connection, Date; the answer has begun); -ENOBUFS (more than 3,072 bytes of fields). */
 WEFT_API int weft_http_set(weft_http *x, const char *name, const char *value);
+/* The head; it is sent with the first of the body.  Returns 0; -EINVAL (begun already; a status that is not 200 to 999; a length below -1). */
 WEFT_API int weft_http_begin(weft_http *x, int status, int64_t length);
+/* Some of the body, which is sent at once.  The answer to a HEAD has none: nothing is sent.
+ * Returns `size`; -EMSGSIZE (more than was declared: nothing was sent); -EINVAL (not begun, or ended); errors as weft_write. */
 WEFT_API ssize_t weft_http_write(weft_http *x, const void *bytes, size_t size);
+/* Part of a file, as weft_sendfile.  (With weft_sendfile on weft_http_io it would come before the head.)
+ * Returns 0; -EIO (the file has less: then the answer cannot be ended, and the connection closes); errors as weft_http_write and weft_sendfile. */
+WEFT_API int weft_http_write_file(weft_http *x, int file, off_t offset, uint64_t size);
 WEFT_API int weft_http_end(weft_http *x);
 
-/* Server-sent events: begin the stream, then send events (event may be NULL) until the client goes (-EPIPE, -ECONNRESET). */
+/* Server-sent events: begin the stream, then send events (event may be NULL) until the client goes (-EPIPE, -ECONNRESET).  An id or a time for
+ * reconnecting goes before the event: weft_http_write(x, "id: 7\n", 6); a client that comes again says it in the field Last-Event-ID. */
 WEFT_API int weft_http_events(weft_http *x);
 WEFT_API int weft_http_event(weft_http *x, const char *event, const char *data);
 
 /* -- WebSocket ----------------------------------------------------------------------------------------- */
 
-enum { WEFT_WS_TEXT = 1, WEFT_WS_BINARY = 2, WEFT_WS_CLOSE = 8 };
+enum { WEFT_WS_TEXT = 1, WEFT_WS_BINARY = 2, WEFT_WS_CLOSE = 8, WEFT_WS_PING = 9 };
 
 /* Accept an upgrade; fields that were set (Sec-WebSocket-Protocol) go with it.  The connection is a WebSocket until the handler returns, which closes it.
  * Returns 0; -EPROTO (it is none: a 400 was sent, or a 426); -EINVAL (answered already); errors as weft_write. */
@@ -113,9 +123,16 @@ WEFT_API int weft_ws_accept(weft_http *x);
  * -EPROTO (malformed: closed); -ETIMEDOUT (nothing is lost: call again, with the same buffer); -EINVAL; errors as weft_read, -ECONNRESET at an
  * end without a close. */
 WEFT_API ssize_t weft_ws_read(weft_http *x, void *buffer, size_t size, int *kind, weft_deadline until);
-/* A message.  WEFT_WS_CLOSE: nothing, or two bytes of code, the higher first, and up to 123 of text; then read on until the client's close comes.
+/* A message.  WEFT_WS_CLOSE: nothing, or two bytes of code, the higher first, and up to 123 of text; then read on until the peer's close comes.
+ * WEFT_WS_PING: up to 125 bytes, which the peer answers; the answer is not told, but counts for weft_ws_heard.
  * Returns 0; -EPIPE (closed); -ETIMEDOUT (no progress within body_timeout: closed); -EINVAL; errors as weft_write. */
 WEFT_API int weft_ws_write(weft_http *x, int kind, const void *bytes, size_t size);
+/* When weft_ws_read last got anything of the peer, a ping or its answer too, as weft_now(): who pings now and then, and hears nothing, may give it
+ * up.  From anywhere.  -EINVAL: no WebSocket. */
+WEFT_API int64_t weft_ws_heard(const weft_http *x);
+/* Why the peer has closed: its code, and text (UTF-8; NULL: not wanted), valid until the handler returns; 1005: it gave none; 0: it has not closed
+ * (yet, or not in order).  For who reads.  -EINVAL: no WebSocket. */
+WEFT_API int weft_ws_reason(const weft_http *x, weft_text *text);
 
 /* -- Client -------------------------------------------------------------------------------------------- */
 
@@ -155,11 +172,14 @@ WEFT_API void weft_http_client_close(weft_http_client *client);
  * a CONNECT), -EMSGSIZE (head above 8 KiB), -EBUSY (the last body has not been read): nothing was sent; -ECONNRESET; -ETIMEDOUT; -ECANCELED. */
 WEFT_API int weft_http_ask(weft_http_client *client, const char *method, const char *target, const char *fields,
                            const void *body, size_t size, weft_deadline until);
-/* Of the last answer; valid until the next request. */
+/* Of the last answer, as weft_http_field and weft_http_fields; valid until the next request. */
 WEFT_API weft_text weft_http_answer_field(const weft_http_client *client, const char *name);
+WEFT_API unsigned weft_http_answer_fields(const weft_http_client *client, unsigned index, weft_text *name,
+                                          weft_text *value);
 /* Some of its body.  0 at its end; errors as weft_http_ask, after which the connection cannot be used. */
 WEFT_API ssize_t weft_http_answer_read(weft_http_client *client, void *buffer, size_t size, weft_deadline until);
-/* May the connection be used for another request? */
+/* May the connection be used for another request?  It looks whether the server has closed it meanwhile (not through TLS); one that does so at this moment
+ * is -ECONNRESET of weft_http_ask, and whether the request was served nobody knows. */
 WEFT_API bool weft_http_client_is_open(const weft_http_client *client);
 /* The stream it uses. */
 WEFT_API weft_io *weft_http_client_io(const weft_http_client *client);

@@ -35,7 +35,9 @@ typedef struct weft_listen_options {
 
 /* Listen on an address.  options may be NULL.  Returns 0; -EADDRINUSE, -EACCES, -EMFILE, ... */
 WEFT_API WEFT_MUST_USE int weft_listen(const weft_addr *addr, const weft_listen_options *options, weft_io **out);
-/* The short forms; host NULL = every address; port 0 = one that is free (weft_local_addr tells). */
+/* The short forms.  `host` is a numeric address, no name (-EINVAL); NULL = every address, of IPv4 too where the system has both (a peer of IPv4
+ * then is "[::ffff:192.0.2.1]:80").  Port 0 = one that is free (weft_local_addr tells).  The file of a Unix socket stays when the listener is closed:
+ * remove it, or the next one gets -EADDRINUSE; an abstract one ("@name") leaves none. */
 WEFT_API WEFT_MUST_USE int weft_tcp_listen(const char *host, int port, const weft_listen_options *options,
                                            weft_io **out);
 WEFT_API WEFT_MUST_USE int weft_unix_listen(const char *path, weft_io **out);
@@ -55,14 +57,19 @@ WEFT_API WEFT_MUST_USE int weft_connect(const weft_addr *addr, weft_io **out, we
 WEFT_API WEFT_MUST_USE int weft_tcp_connect(const char *host, int port, weft_io **out, weft_deadline until);
 WEFT_API WEFT_MUST_USE int weft_unix_connect(const char *path, weft_io **out, weft_deadline until);
 
-/* A datagram socket, bound to `addr` (NULL: any). */
+/* A datagram socket: of UDP, or with AF_UNIX or a path a Unix one.  It is bound to `addr`, or with NULL to none of its own of that family.
+ * Returns 0; -EAFNOSUPPORT (no such family); errors as weft_listen.
+ * One call is one datagram.  A received one that is longer than `size` is cut, and the rest lost; 0 is an empty one, no end; `from` may be NULL, and so may `to`
+ * of a socket that was connected (connect(2) on weft_io_fd; then a port at which nobody listens is -ECONNREFUSED of a later call, and weft_read and
+ * weft_write do as well).  Broadcast and multicast are options of weft_io_fd.  Returns the bytes sent or received; -EMSGSIZE (too large to send);
+ * -EDESTADDRREQ (no `to`); errors as weft_read and weft_write. */
 WEFT_API WEFT_MUST_USE int weft_udp_open(const weft_addr *addr, int family, weft_io **out);
 WEFT_API ssize_t weft_send_to(weft_io *io, const void *bytes, size_t size, const weft_addr *to, weft_deadline until);
 WEFT_API ssize_t weft_recv_from(weft_io *io, void *buffer, size_t size, weft_addr *from, weft_deadline until);
 
 WEFT_API int weft_local_addr(const weft_io *io, weft_addr *out);
 WEFT_API int weft_peer_addr(const weft_io *io, weft_addr *out);
-/* Of a Unix socket's peer, when it connected.  Returns 0; -EOPNOTSUPP (of another family); a negative error. */
+/* Of a Unix socket's peer, when it connected; each may be NULL.  Returns 0; -EOPNOTSUPP (of another family); a negative error. */
 WEFT_API int weft_peer_credentials(const weft_io *io, pid_t *pid, uid_t *uid, gid_t *gid);
 
 /* -- Options ------------------------------------------------------------------------------------------- */
@@ -70,7 +77,7 @@ WEFT_API int weft_peer_credentials(const weft_io *io, pid_t *pid, uid_t *uid, gi
 /* Send small writes at once (TCP; on unless turned off). */
 WEFT_API int weft_tcp_nodelay(weft_io *io, bool on);
 /* Ask a silent peer whether it is there: first after `idle` seconds, then every `every`, `tries` times; idle 0: never.
- * A peer that is gone ends all calls with -ETIMEDOUT. */
+ * A peer that is gone ends all calls with -ETIMEDOUT.  Returns 0; -EINVAL (negative, or not what the system allows); a negative error. */
 WEFT_API int weft_tcp_keepalive(weft_io *io, int idle, int every, int tries);
 /* How long data that was written may stay unacknowledged, in milliseconds, before the connection is given up; 0: the system's. */
 WEFT_API int weft_tcp_user_timeout(weft_io *io, unsigned ms);

@@ -8,11 +8,10 @@
 const char *weft_strerror(int code) {
     switch (code < 0 ? 0u - (unsigned)code : (unsigned)code) {
     case 0: return "success";
-    case EINVAL:
-        return "invalid argument or configuration (unknown scheduler, bad number, no runtime, or a limit exceeded)";
-    case E2BIG: return "the structure comes from a newer weft and sets something this library does not know";
+    case EINVAL: return "invalid argument or setting, or there is no runtime here";
+    case E2BIG: return "too many arguments, or a structure of a newer weft that sets what this library does not know";
     case ENOMEM: return "out of memory";
-    case EAGAIN: return "not now: the queue is full, the result is not there yet, or no thread could be started";
+    case EAGAIN: return "not now, try again later: it is not there yet, or there is no room, thread or answer for it";
     case ESHUTDOWN: return "the runtime is stopping and takes no more tasks";
     case ETIMEDOUT: return "the deadline passed";
     case ETIME: return "had the processor for too long without ever waiting";
@@ -28,10 +27,10 @@ const char *weft_strerror(int code) {
     case EFBIG: return "the file would become too large";
     case EPIPE: return "closed: the other end, or the nursery";
     case ELOOP: return "started again too often";
-    case EACCES: return "only the owner may do this";
+    case EACCES: return "not allowed: permission denied, or only the owner may do this";
     case EPERM: return "not permitted: not locked by the caller, the profile forbids it, or a capability is missing";
     case EDQUOT: return "the fund or the capability has too little left";
-    case ENOENT: return "there is none";
+    case ENOENT: return "there is no such file, name or thing";
     case ESRCH: return "no such process";
     case EEXIST: return "exists already";
     case ENAMETOOLONG: return "the name is too long";
@@ -63,6 +62,25 @@ const char *weft_strerror(int code) {
     case EDESTADDRREQ: return "where to is missing";
     case ENETDOWN: return "the network is down";
     case EHOSTDOWN: return "the machine at that address does not answer";
+    case ESPIPE: return "has no positions: a pipe, a socket, a terminal";
+    case ENOTSOCK: return "not a socket";
+    case ENOPROTOOPT: return "this kind of socket has no such option";
+    case EPROTOTYPE: return "the socket at that address is of another kind";
+    case EISCONN: return "connected already";
+    case EALREADY:
+    case EINPROGRESS: return "under way already";
+    case ENETRESET: return "the network has ended the connection";
+    case EFAULT: return "not an address in memory";
+    case EXDEV: return "on another file system";
+    case ENXIO:
+    case ENODEV: return "there is no such device, or nobody at the other end";
+    case ENOTTY: return "not a terminal, or this device cannot do that";
+    case ETXTBSY: return "the program is running, or being written";
+    case EMLINK: return "too many links";
+    case ESTALE: return "the file is gone from its server";
+    case EBADFD: return "in a state in which it cannot do that";
+    case ENOTBLK: return "not a disk";
+    case EDOM: return "outside of what is allowed";
     case ECONNABORTED: return "the connection was given up before it was made";
     default: return "unknown error";
     }

@@ -2,11 +2,13 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 #include <weft/net.h>
 
 #include "http/digest.h"
 #include "http/exchange.h"
+#include "io/mem.h"
 
 #define HEAD_MAX 65536u
 #define REQUEST_MAX 8192u
@@ -136,7 +138,20 @@ int weft_http_connect(const char *text, weft_deadline until, weft_http_client **
 weft_io *weft_http_client_io(const weft_http_client *client) { return client->x->io; }
 int weft_http_answer_status(const weft_http_client *client) { return client->status; }
 
-bool weft_http_client_is_open(const weft_http_client *client) { return client->open; }
+/* Nothing may come between two answers: what has is the end, an error, or an answer to nothing. */
+static bool is_silent(weft_io *io) {
+    char byte;
+    if (io->layer || !io->socket || wefti_desc_enter(io))
+        return true; /* nobody knows */
+    bool silent = io->mem ? !wefti_mem_is_ready(io->mem, WEFTI_IN)
+                          : recv(io->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR);
+    wefti_desc_leave(io);
+    return silent;
+}
+
+bool weft_http_client_is_open(const weft_http_client *client) {
+    return client->open && (!client->x->body.ended || is_silent(client->x->io));
+}
 
 static int send_request(struct weft_http_client *client, const char *method, const char *target, const char *fields,
                         const void *body, size_t size, int64_t until) {
@@ -223,6 +238,9 @@ int weft_http_ask(weft_http_client *client, const char *method, const char *targ
 
 weft_text weft_http_answer_field(const weft_http_client *client, const char *name) {
     return weft_http_field(client->x, name);
+}
+unsigned weft_http_answer_fields(const weft_http_client *client, unsigned index, weft_text *name, weft_text *value) {
+    return weft_http_fields(client->x, index, name, value);
 }
 
 ssize_t weft_http_answer_read(weft_http_client *client, void *buffer, size_t size, weft_deadline until) {

@@ -46,7 +46,7 @@ struct weft_http {
     int64_t out_left; /* of a declared length */
     size_t out_size, fields_size;
     char out[WEFTI_HTTP_OUT];
-    char fields[1024]; /* set by the handler */
+    char fields[3072]; /* set by the handler; `out` has room for them and the rest of a head */
     void *all; /* weft_http_read_all */
     size_t all_size;
     struct wefti_ws ws; /* when upgraded */

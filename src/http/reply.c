@@ -186,16 +186,24 @@ static int flush(struct weft_http *x) {
     return n < 0 ? (int)n : 0;
 }
 
-/* Behind what is in `out`, if it fits; else all of it at once. */
+#define PIECE ((size_t)256 << 10) /* of a body: so much within body_timeout, however long all of it takes */
+
+/* Behind what is in `out`, if it fits; else all of it at once, or piece by piece. */
 static int send(struct weft_http *x, const void *bytes, size_t size) {
     if (x->out_size + size <= sizeof x->out) {
         memcpy(x->out + x->out_size, bytes, size);
         x->out_size += size;
         return 0;
     }
-    struct iovec parts[2] = {{x->out, x->out_size}, {(void *)(uintptr_t)bytes, size}};
+    size_t some = size < PIECE ? size : PIECE;
+    struct iovec parts[2] = {{x->out, x->out_size}, {(void *)(uintptr_t)bytes, some}};
     x->out_size = 0;
     ssize_t n = weft_writev(x->io, parts, 2, deadline(x));
+    for (size_t at = some; n >= 0 && at < size; at += some) {
+        x->prompt = false;
+        some = size - at < PIECE ? size - at : PIECE;
+        n = weft_write(x->io, (const char *)bytes + at, some, deadline(x));
+    }
     if (n < 0)
         x->keep = false;
     return n < 0 ? (int)n : 0;
@@ -227,6 +235,37 @@ ssize_t weft_http_write(weft_http *x, const void *bytes, size_t size) {
     if (!error)
         error = flush(x);
     return error ? error : (ssize_t)size;
+}
+
+/* A piece of the file, all of it: its size has been promised. */
+static int send_piece(struct weft_http *x, int file, off_t *offset, size_t size) {
+    char line[20];
+    int error = x->chunked ? send(x, line, (size_t)snprintf(line, sizeof line, "%zx\r\n", size)) : 0;
+    if (!error)
+        error = flush(x);
+    ssize_t n = error ? error : weft_sendfile(x->io, file, offset, size, deadline(x));
+    if (n == (ssize_t)size)
+        return x->chunked ? send(x, "\r\n", 2) : 0;
+    x->keep = x->chunked = false; /* its end is the connection's */
+    return n < 0 ? (int)n : -EIO;
+}
+
+int weft_http_write_file(weft_http *x, int file, off_t offset, uint64_t size) {
+    int error = 0;
+    if (x->phase != WEFTI_HTTP_BODY || offset < 0 || size > INT64_MAX)
+        return -EINVAL;
+    if (x->is_head)
+        return 0;
+    if (x->out_left >= 0 && !x->chunked && (uint64_t)x->out_left < size)
+        return -EMSGSIZE; /* more than was declared */
+    while (size && !error) {
+        size_t some = size < PIECE ? (size_t)size : PIECE;
+        error = send_piece(x, file, &offset, some);
+        if (!error && x->out_left >= 0)
+            x->out_left -= (int64_t)some;
+        size -= some;
+    }
+    return error ? error : flush(x);
 }
 
 int weft_http_end(weft_http *x) {

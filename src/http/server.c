@@ -178,6 +178,8 @@ static bool answer(struct weft_http *x, int used, weft_http_handler handler, voi
     x->chunked = false;
     wefti_http_body_begin(x, x->head.length);
     int error = handler(x, arg);
+    if (error > 0)
+        error = 0;
     if (x->upgraded) {
         wefti_ws_end(x, error);
     } else if (x->phase == WEFTI_HTTP_HEAD) {

@@ -18,7 +18,7 @@
 
 #define KEY_SIZE 24u /* 16 bytes as base64 */
 
-enum { NORMAL = 1000, BROKEN = 1002, NOT_TEXT = 1007, TOO_LARGE = 1009, FAILED = 1011 }; /* reasons */
+enum { NORMAL = 1000, BROKEN = 1002, NO_REASON = 1005, NOT_TEXT = 1007, TOO_LARGE = 1009, FAILED = 1011 }; /* reasons */
 
 /* -- Frames ---------------------------------------------------------------------------------------------------- */
 
@@ -157,6 +157,7 @@ void wefti_ws_begin(weft_http *x, bool client) {
     x->upgraded = true;
     x->keep = false;
     x->ws = (struct wefti_ws){.client = client};
+    store_relaxed(&x->ws.heard, weft_now()); /* nothing depends on it */
     weft_mutex_init(&x->ws.lock, 0);
 }
 
@@ -209,6 +210,9 @@ static int closed(struct weft_http *x, const uint8_t *bytes, size_t size) {
     if (size > 2 && !wefti_ws_is_utf8(bytes + 2, size - 2))
         return fail(x, NOT_TEXT, -EPROTO);
     x->ws.closed_in = true;
+    x->ws.reason = size ? (int)code : NO_REASON;
+    x->ws.reason_size = size > 2 ? (unsigned)size - 2 : 0;
+    memcpy(x->ws.reason_text, bytes + 2, x->ws.reason_size);
     return send_frame(x, WEFTI_WS_CLOSE, bytes, size < 2 ? 0 : 2);
 }
 
@@ -262,6 +266,7 @@ static int some(struct weft_http *x, uint8_t *buffer, int64_t until) {
         n = weft_read(x->io, buffer + ws->got, (size_t)ws->left, until);
         if (n <= 0)
             return n ? (int)n : -ECONNRESET;
+        store_relaxed(&ws->heard, weft_now()); /* nothing depends on it */
     }
     unmask(buffer + ws->got, (size_t)n, ws->frame.mask, ws->frame.size - ws->left);
     ws->got += (size_t)n;
@@ -279,6 +284,8 @@ ssize_t weft_ws_read(weft_http *x, void *buffer, size_t size, int *kind, weft_de
             error = next_frame(x, size);
             if (error == -EAGAIN) {
                 ssize_t n = wefti_http_fill(x, until);
+                if (n > 0)
+                    store_relaxed(&ws->heard, weft_now()); /* nothing depends on it */
                 error = n > 0 ? 0 : n == 0 ? -ECONNRESET : (int)n;
             }
         } else if (ws->left) {
@@ -305,9 +312,22 @@ ssize_t weft_ws_read(weft_http *x, void *buffer, size_t size, int *kind, weft_de
 }
 
 int weft_ws_write(weft_http *x, int kind, const void *bytes, size_t size) {
-    if (!x->upgraded || (kind != WEFT_WS_TEXT && kind != WEFT_WS_BINARY && kind != WEFT_WS_CLOSE))
+    if (!x->upgraded ||
+        (kind != WEFT_WS_TEXT && kind != WEFT_WS_BINARY && kind != WEFT_WS_CLOSE && kind != WEFT_WS_PING))
         return -EINVAL;
-    if (kind == WEFT_WS_CLOSE && (size == 1 || size > 125))
+    if ((kind == WEFT_WS_CLOSE && size == 1) || (kind >= WEFT_WS_CLOSE && size > 125))
         return -EINVAL;
     return send_frame(x, (unsigned)kind, bytes, size);
+}
+
+int64_t weft_ws_heard(const weft_http *x) {
+    return x->upgraded ? load_relaxed(&x->ws.heard) : -EINVAL; /* nothing depends on it */
+}
+
+int weft_ws_reason(const weft_http *x, weft_text *text) {
+    if (!x->upgraded)
+        return -EINVAL;
+    if (text)
+        *text = (weft_text){x->ws.reason_text, x->ws.reason_size};
+    return x->ws.reason;
 }

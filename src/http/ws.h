@@ -25,6 +25,10 @@ struct wefti_ws {
     bool client;     /* our frames are masked, the peer's are not */
     bool closed_in, closed_out;
     int error; /* for good */
+    _Atomic int64_t heard; /* weft_now() when the peer last said anything */
+    int reason; /* of its close; 0: it has not closed */
+    unsigned reason_size;
+    char reason_text[123];
     /* The message that is being put together, in the reader's buffer. */
     unsigned kind; /* 0: none */
     size_t got;

@@ -114,7 +114,7 @@ int weft_peer_addr(const weft_io *io, weft_addr *out) {
 }
 
 int weft_peer_credentials(const weft_io *io, pid_t *pid, uid_t *uid, gid_t *gid) {
-    struct ucred who;
+    struct ucred who = {getpid(), getuid(), getgid()}; /* of a socket in memory */
     socklen_t size = sizeof who;
     weft_addr local;
     int error = weft_local_addr(io, &local);
@@ -122,15 +122,14 @@ int weft_peer_credentials(const weft_io *io, pid_t *pid, uid_t *uid, gid_t *gid)
         return error;
     if (family_of(&local) == AF_INET || family_of(&local) == AF_INET6) /* the system would say yes: it is nobody */
         return -EOPNOTSUPP;
-    if (io->mem) {
-        *pid = getpid(), *uid = getuid(), *gid = getgid();
-        return 0;
-    }
-    if (getsockopt(io->fd, SOL_SOCKET, SO_PEERCRED, &who, &size))
+    if (!io->mem && getsockopt(io->fd, SOL_SOCKET, SO_PEERCRED, &who, &size))
         return -errno;
-    *pid = who.pid;
-    *uid = who.uid;
-    *gid = who.gid;
+    if (pid)
+        *pid = who.pid;
+    if (uid)
+        *uid = who.uid;
+    if (gid)
+        *gid = who.gid;
     return 0;
 }
 
@@ -488,7 +487,7 @@ static int demand_int(weft_io *io, int level, int option, int value) {
 int weft_tcp_nodelay(weft_io *io, bool on) { return demand_int(io, IPPROTO_TCP, TCP_NODELAY, on); }
 
 int weft_tcp_keepalive(weft_io *io, int idle, int every, int tries) {
-    int error = 0;
+    int error = idle < 0 ? -EINVAL : 0;
     if (idle > 0) {
         error = demand_int(io, IPPROTO_TCP, TCP_KEEPIDLE, idle);
         if (!error)

@@ -330,7 +330,8 @@ static int expect(struct wefti_tls_stream *s, const char *host) {
     memcpy(s->host, host, strlen(host) + 1);
     int good = numeric ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(s->ssl), host)
                        : SSL_set1_host(s->ssl, host) && SSL_set_tlsext_host_name(s->ssl, host);
-    SSL_set_hostflags(s->ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    SSL_set_hostflags(s->ssl,
+                      X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT); /* RFC 9525 */
     SSL_SESSION *session = s->tls->resumes ? wefti_tls_session_take(s->tls, host) : NULL;
     if (session) {
         SSL_set_session(s->ssl, session);

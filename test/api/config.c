@@ -169,15 +169,17 @@ TEST(config_env_seed, "") {
 /* -- Codes, version, deadlines ---------------------------------------------------------------------------------- */
 
 TEST(config_strerror, "") {
-    static const int codes[] = {EINVAL,       E2BIG,        ENOMEM,     EAGAIN,          ESHUTDOWN,    ETIMEDOUT,
-                                ETIME,        ECANCELED,    EDEADLK,    EBUSY,           EOVERFLOW,    ERANGE,
-                                ENOSYS,       EBADF,        EIO,        ENOSPC,          EFBIG,        EPIPE,
-                                ELOOP,        EACCES,       EPERM,      EDQUOT,          ENOENT,       ESRCH,
-                                EEXIST,       ENAMETOOLONG, EMFILE,     ENFILE,          EADDRINUSE,   EADDRNOTAVAIL,
-                                EAFNOSUPPORT, ECONNREFUSED, ECONNRESET, ENOTCONN,        EHOSTUNREACH, EMSGSIZE,
-                                ENOBUFS,      EBADMSG,      EPROTO,     EINTR,           ECHILD,       ENOTDIR,
-                                EISDIR,       ENOTEMPTY,    ENOEXEC,    EROFS,           EOPNOTSUPP,   EPROTONOSUPPORT,
-                                EKEYREJECTED, EDESTADDRREQ, ENETDOWN,   ENOTRECOVERABLE, EHOSTDOWN,    ECONNABORTED};
+    static const int codes[] = {
+        EINVAL,       E2BIG,         ENOMEM,          EAGAIN,       ESHUTDOWN,    ETIMEDOUT,       ETIME,
+        ECANCELED,    EDEADLK,       EBUSY,           EOVERFLOW,    ERANGE,       ENOSYS,          EBADF,
+        EIO,          ENOSPC,        EFBIG,           EPIPE,        ELOOP,        EACCES,          EPERM,
+        EDQUOT,       ENOENT,        ESRCH,           EEXIST,       ENAMETOOLONG, EMFILE,          ENFILE,
+        EADDRINUSE,   EADDRNOTAVAIL, EAFNOSUPPORT,    ECONNREFUSED, ECONNRESET,   ENOTCONN,        EHOSTUNREACH,
+        EMSGSIZE,     ENOBUFS,       EBADMSG,         EPROTO,       EINTR,        ECHILD,          ENOTDIR,
+        EISDIR,       ENOTEMPTY,     ENOEXEC,         EROFS,        EOPNOTSUPP,   EPROTONOSUPPORT, EKEYREJECTED,
+        EDESTADDRREQ, ENETDOWN,      ENOTRECOVERABLE, EHOSTDOWN,    ECONNABORTED, ESPIPE,          ENOTSOCK,
+        ENOPROTOOPT,  EPROTOTYPE,    EISCONN,         EINPROGRESS,  ENETRESET,    EFAULT,          EXDEV,
+        ENXIO,        ENOTTY,        ETXTBSY,         EMLINK,       ESTALE};
     CHECK_STR(weft_strerror(0), "success");
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         const char *text = weft_strerror(-codes[i]);

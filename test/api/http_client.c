@@ -58,7 +58,10 @@ static int client_asks(void *unused) {
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CHECK_EQ(weft_http_ask(client, bad[i][0], bad[i][1], bad[i][2], NULL, 0, fixture_soon()), -EINVAL);
+    weft_text name, value;
     CHECK_EQ(weft_http_ask(client, "GET", "/hello", "Connection: close\r\n", NULL, 0, fixture_soon()), 200);
+    CHECK_EQ(weft_http_answer_fields(client, 2, &name, &value), 3); /* a length, the close, */
+    CHECK(weft_text_is(name, "Content-Type") && weft_text_is(value, "text/plain"));
     body_is(client, "hello\n");
     CHECK(!weft_http_client_is_open(client));
     CHECK_EQ(weft_http_ask(client, "GET", "/hello", NULL, NULL, 0, fixture_soon()), -ECONNRESET);
@@ -119,9 +122,10 @@ static const struct peer peers[] = {
 struct meeting {
     weft_io *io;
     const char *says;
+    bool stays;
 };
 
-/* Hear a request out, say it byte by byte, close. */
+/* Hear a request out, say it byte by byte, close unless it could go on. */
 static int peer_main(void *arg) {
     struct meeting *meeting = arg;
     hear(meeting->io, "GET /x HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -129,7 +133,8 @@ static int peer_main(void *arg) {
         REQUIRE_EQ(weft_write(meeting->io, byte, 1, fixture_soon()), 1);
         (void)weft_yield();
     }
-    CHECK_EQ(weft_shutdown(meeting->io, SHUT_WR), 0);
+    if (!meeting->stays)
+        CHECK_EQ(weft_shutdown(meeting->io, SHUT_WR), 0);
     return 0;
 }
 
@@ -137,7 +142,7 @@ static int client_hears(void *unused) {
     (void)unused;
     for (size_t i = 0; i < sizeof peers / sizeof *peers; i++) {
         const struct peer *peer = &peers[i];
-        struct meeting meeting = {.says = peer->says};
+        struct meeting meeting = {.says = peer->says, .stays = peer->open};
         weft_http_client *client;
         weft_io *io;
         char found[64] = "";
@@ -245,3 +250,40 @@ static int client_is_cut_off(void *unused) {
     return 0;
 }
 API_TEST(http_client_cut_off, "", .workers = {1, 2}) { io_run(client_is_cut_off, NULL); }
+
+/* A server that closes an idle connection is seen before the next request is wasted on it. */
+static int answer_once_and_close(void *arg) {
+    weft_io *io;
+    char text[200];
+    REQUIRE_EQ(weft_accept(arg, &io, NULL, fixture_soon()), 0);
+    CHECK_GT(weft_read(io, text, sizeof text, fixture_soon()), 0);
+    say(io, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    CHECK_EQ(weft_read(io, text, 1, fixture_soon()), 1); /* when it is told to */
+    CHECK_EQ(weft_close(io), 0);
+    return 0;
+}
+
+static int server_closes(void *unused) {
+    (void)unused;
+    weft_io *listener, *io;
+    weft_addr addr;
+    weft_http_client *client;
+    char text[8];
+    REQUIRE_EQ(weft_tcp_listen("127.0.0.1", 0, NULL, &listener), 0);
+    REQUIRE_EQ(weft_local_addr(listener, &addr), 0);
+    weft_task *task = io_go(NULL, answer_once_and_close, listener);
+    REQUIRE_EQ(weft_connect(&addr, &io, fixture_soon()), 0);
+    REQUIRE_EQ(weft_http_client_open(io, "h", &client), 0);
+    CHECK(weft_http_client_is_open(client));
+    CHECK_EQ(weft_http_ask(client, "GET", "/", NULL, NULL, 0, fixture_soon()), 200);
+    CHECK_EQ(weft_http_answer_read(client, text, sizeof text, fixture_soon()), 2);
+    CHECK(weft_http_client_is_open(client));
+    say(io, "x");
+    CHECK_EQ(io_join(task), 0);
+    UNTIL(!weft_http_client_is_open(client));
+    weft_http_client_close(client);
+    CHECK_EQ(weft_close(io), 0);
+    CHECK_EQ(weft_close(listener), 0);
+    return 0;
+}
+API_TEST(http_client_server_closes, "", .workers = {1, 2}) { io_run(server_closes, NULL); }

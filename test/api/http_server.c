@@ -30,6 +30,8 @@ static int keep_alive(void *unused) {
     hear(io, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
     say(io, GET("/long"));
     hear(io, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab");
+    say(io, GET("/positive"));
+    hear(io, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
     say(io, "GET /hello HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     hear(io,
          "HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: keep-alive\r\nContent-Type: text/plain\r\n\r\nhello\n");
@@ -294,7 +296,7 @@ API_TEST(http_unread_body, "", .workers = {1, 2}) { io_run(unread, NULL); }
 
 static int with_fields(weft_http *x, void *unused) {
     (void)unused;
-    char large[1100];
+    char large[3100];
     memset(large, 'a', sizeof large);
     large[sizeof large - 1] = 0;
     CHECK_EQ(weft_http_set(x, "A", "b\r\nC: d"), -EINVAL);
@@ -307,6 +309,12 @@ static int with_fields(weft_http *x, void *unused) {
     CHECK_EQ(weft_http_set(x, "Connection", "close"), -EINVAL);
     CHECK_EQ(weft_http_set(x, "A", large), -ENOBUFS);
     CHECK_EQ(weft_http_set(x, "A", "b"), 0);
+    large[3072 - 6 - 5] = 0; /* all that is left: see many_fields */
+    if (weft_text_is(weft_http_path(x), "/full")) {
+        CHECK_EQ(weft_http_set(x, "L", large), 0);
+        CHECK_EQ(weft_http_set(x, "M", ""), -ENOBUFS);
+        return weft_http_reply(x, 505, NULL, "all", 3);
+    }
     CHECK_EQ(weft_http_begin(x, 100, 0), -EINVAL);
     CHECK_EQ(weft_http_begin(x, 1000, 0), -EINVAL);
     CHECK_EQ(weft_http_begin(x, 200, -2), -EINVAL);
@@ -328,6 +336,18 @@ static int fields(void *unused) {
     weft_io *io = dial(&site);
     say(io, "GET /?1 HTTP/1.1\r\nHost: h\r\nX:  y z \r\n\r\n");
     hear(io, "HTTP/1.1 204 No Content\r\nServer: weft\r\nA: b\r\n\r\n");
+    char *filler = malloc(3100);
+    REQUIRE(filler);
+    memset(filler, 'a', 3100);
+    filler[3072 - 6 - 5] = 0;
+    say(io, "GET /full?1 HTTP/1.1\r\nHost: h\r\nX:  y z \r\n\r\n");
+    hear(io, "HTTP/1.1 505 HTTP Version Not Supported\r\nContent-Length: 3\r\nServer: weft\r\nA: b\r\nL: ");
+    filler[1000] = 0;
+    hear(io, filler), hear(io, filler), hear(io, filler);
+    filler[61] = 0;
+    hear(io, filler);
+    hear(io, "\r\n\r\nall");
+    free(filler);
     CHECK_EQ(weft_close(io), 0);
     site_close(&site);
     return 0;

@@ -50,6 +50,17 @@ static int echo(weft_http *x, void *arg) {
     while ((n = weft_ws_read(x, buffer, sizeof buffer, &kind, fixture_soon())) >= 0 && kind != WEFT_WS_CLOSE)
         CHECK_EQ(weft_ws_write(x, kind, buffer, (size_t)n), 0);
     site->error = (int)n;
+    if (n >= 0) { /* what the client said */
+        weft_text text;
+        CHECK_EQ(weft_ws_reason(x, &text), weft_ws_reason(x, NULL));
+        site->entered = (unsigned)weft_ws_reason(x, NULL);
+        if (site->entered == 4001)
+            CHECK(weft_text_is(text, "enough"));
+        else
+            CHECK_EQ(text.size, 0);
+    } else {
+        CHECK_EQ(weft_ws_reason(x, NULL), 0);
+    }
     site->left++;
     return 0;
 }
@@ -103,6 +114,49 @@ static int ws_client(void *unused) {
     return 0;
 }
 API_TEST(http_ws_client, "", .workers = {1, 2}) { io_run(ws_client, NULL); }
+
+/* Pings are answered, and heard; each side learns why the other has closed. */
+static int ws_ping(void *unused) {
+    (void)unused;
+    static const struct {
+        const char *close;
+        size_t size;
+        int reason;
+    } ends[] = {{"", 0, 1005},
+                {"\x03\xe8", 2, 1000},
+                {"\x0f\xa1"
+                 "enough",
+                 8, 4001}};
+    struct site site = SITE(echo);
+    weft_http_client *client;
+    weft_http *ws;
+    char url[100], bytes[126] = "";
+    int kind;
+    site_open(&site);
+    url_of(&site, "ws", url, sizeof url);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        REQUIRE_EQ(weft_http_connect(url, fixture_soon(), &client), 0);
+        REQUIRE_EQ(weft_ws_open(client, "/", NULL, fixture_soon(), &ws), 0);
+        int64_t before = weft_ws_heard(ws);
+        CHECK_GT(before, 0);
+        CHECK_EQ(weft_ws_write(ws, WEFT_WS_PING, bytes, 126), -EINVAL);
+        CHECK_EQ(weft_ws_write(ws, WEFT_WS_PING, bytes, 125), 0);
+        CHECK_EQ(weft_ws_write(ws, WEFT_WS_PING, NULL, 0), 0);
+        UNTIL(weft_ws_read(ws, bytes, sizeof bytes, &kind, WEFT_NOW) == -ETIMEDOUT && weft_ws_heard(ws) > before);
+        CHECK_EQ(weft_ws_reason(ws, NULL), 0);
+        CHECK_EQ(weft_ws_write(ws, WEFT_WS_TEXT, "still", 5), 0);
+        CHECK_EQ(weft_ws_read(ws, bytes, sizeof bytes, &kind, fixture_soon()), 5);
+        CHECK_EQ(weft_ws_write(ws, WEFT_WS_CLOSE, ends[i].close, ends[i].size), 0);
+        CHECK_EQ(weft_ws_read(ws, bytes, sizeof bytes, &kind, fixture_soon()), 0);
+        CHECK_EQ(weft_ws_reason(ws, NULL), ends[i].reason); /* it says the same */
+        UNTIL(site.left == i + 1);
+        CHECK_EQ(site.entered, ends[i].reason);
+        weft_http_client_close(client);
+    }
+    site_close(&site);
+    return 0;
+}
+API_TEST(http_ws_ping, "", .workers = {1, 2}) { io_run(ws_ping, NULL); }
 
 /* -- WebSocket, with a peer that says what it likes ------------------------------------------------------------------- */
 

@@ -62,6 +62,7 @@ static int who_is_there(void *unused) {
     CHECK_EQ(weft_tcp_keepalive(b, 10, 5, 3), 0);
     CHECK_EQ(getsockopt(weft_io_fd(b), SOL_SOCKET, SO_KEEPALIVE, &value, &size), 0);
     CHECK_EQ(value, 1);
+    CHECK_EQ(weft_tcp_keepalive(b, -1, 5, 3), -EINVAL);
     CHECK_EQ(weft_tcp_keepalive(b, 0, 0, 0), 0);
     CHECK_EQ(weft_tcp_user_timeout(b, 1000), 0);
     CHECK_EQ(weft_socket_buffers(b, 8192, 8192), 0);
@@ -76,6 +77,7 @@ static int who_is_there(void *unused) {
     CHECK_EQ(pid, getpid());
     CHECK_EQ(uid, getuid());
     CHECK_EQ(gid, getgid());
+    CHECK_EQ(weft_peer_credentials(a, NULL, NULL, NULL), 0);
     CHECK_EQ(weft_tcp_nodelay(a, true), -EOPNOTSUPP);
     weft_close(a), weft_close(b);
     return 0;
@@ -243,6 +245,42 @@ static int datagrams(void *unused) {
 }
 
 API_TEST(io_udp, "", .workers = {1, 2}) { io_run(datagrams, NULL); }
+
+/* What does not fit is lost; empty ones are datagrams; a Unix socket has them too; a connected one learns that nobody is there. */
+static int odd_datagrams(void *unused) {
+    (void)unused;
+    weft_addr any, to, from;
+    weft_io *a, *b;
+    char text[100];
+    REQUIRE_EQ(weft_addr_parse("127.0.0.1", 0, &any), 0);
+    REQUIRE_EQ(weft_udp_open(&any, 0, &a), 0);
+    REQUIRE_EQ(weft_udp_open(&any, 0, &b), 0);
+    REQUIRE_EQ(weft_local_addr(b, &to), 0);
+    CHECK_EQ(weft_send_to(a, "too long", 8, &to, fixture_soon()), 8);
+    CHECK_EQ(weft_send_to(a, "", 0, &to, fixture_soon()), 0);
+    CHECK_EQ(weft_send_to(a, "next", 4, &to, fixture_soon()), 4);
+    CHECK_EQ(weft_recv_from(b, text, 3, &from, fixture_soon()), 3);
+    CHECK_EQ(weft_recv_from(b, text, 3, &from, fixture_soon()), 0);
+    CHECK_EQ(weft_recv_from(b, text, sizeof text, NULL, fixture_soon()), 4);
+    CHECK_EQ(weft_send_to(a, "x", 1, NULL, fixture_soon()), -EDESTADDRREQ);
+    weft_close(b);
+    REQUIRE_EQ(connect(weft_io_fd(a), (struct sockaddr *)to.storage, to.size), 0);
+    CHECK_EQ(weft_send_to(a, "x", 1, NULL, fixture_soon()), 1);
+    CHECK_EQ(weft_recv_from(a, text, sizeof text, NULL, fixture_soon()), -ECONNREFUSED);
+    weft_close(a);
+
+    snprintf(text, sizeof text, "@weft-datagram-%d", getpid());
+    REQUIRE_EQ(weft_addr_parse(text, -1, &to), 0);
+    REQUIRE_EQ(weft_udp_open(&to, 0, &b), 0);
+    REQUIRE_EQ(weft_udp_open(NULL, AF_UNIX, &a), 0);
+    CHECK_EQ(weft_send_to(a, "hello", 5, &to, fixture_soon()), 5);
+    CHECK_EQ(weft_recv_from(b, text, sizeof text, &from, fixture_soon()), 5);
+    weft_close(a), weft_close(b);
+    CHECK_EQ(weft_udp_open(NULL, 0, &a), -EAFNOSUPPORT);
+    return 0;
+}
+
+API_TEST(io_udp_odd, "", .workers = {1, 2}) { io_run(odd_datagrams, NULL); }
 
 /* -- Out of descriptors --------------------------------------------------------------------------------------- */
 

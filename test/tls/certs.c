@@ -25,6 +25,7 @@ static const char script[] =
     "make wild wild.example 'DNS:*.wild.example,DNS:wild.example' 3\n"
     "make renewed renewed.example DNS:localhost 3\n"
     "make expired localhost DNS:localhost -1\n"
+    "make nameless localhost email:root@localhost 3\n"
     "make user someone DNS:someone.example 3\n"
     "openssl req -x509 $new -keyout alone.key -out alone.pem -subj /CN=localhost -addext subjectAltName=DNS:localhost\n"
     "cat alone.key >>alone.pem\n"

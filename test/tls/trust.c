@@ -30,6 +30,7 @@ static int certificates(void *arg) {
     meet("other.pem", "elsewhere.example", false, 0, NULL);
     meet("expired.pem", "localhost", false, -EKEYREJECTED, "expired");
     meet("alone.pem", "localhost", false, -EKEYREJECTED, "self-signed");
+    meet("nameless.pem", "localhost", false, -EKEYREJECTED, "mismatch"); /* its subject is no name of a host */
     meet("alone.pem", NULL, true, 0, NULL);
     meet("expired.pem", NULL, true, 0, NULL);
     /* The system's trust does not know our CA. */
