@@ -1,7 +1,7 @@
 /* node_rpc.c - transactions a second through the node's front door: JSON-RPC over HTTP, in batches, each in a durable block.
  *
  * The node and the client that loads it (`weft tx load`) are children, and share the machine: what is measured is both.  A transaction counts when its receipt was
- * read.  The program `weft` is looked for beside this one, or is $WEFT.  The store is made where the program runs, or in $WEFT_BENCH_DIR.
+ * read.  The shards are made before, with a transaction each: that takes syncs of its own.  The program `weft` is looked for beside this one, or is $WEFT.  The store is made where the program runs, or in $WEFT_BENCH_DIR.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -72,23 +72,27 @@ static double number(const char *json, const char *name) {
     return at ? strtod(at + strlen(quoted), NULL) : NAN;
 }
 
+static bool submit(struct bench_run *run, int port, unsigned shards, unsigned batch, unsigned count, char answer[600]) {
+    char command[600];
+    snprintf(command, sizeof command,
+             "'%s' tx load --node http://127.0.0.1:%d --shards %u --connections %d --batch %u --count %u", program,
+             port, shards, CONNECTIONS, batch, count);
+    FILE *client = popen(command, "r");
+    bool read = client && fgets(answer, 600, client);
+    int status = client ? pclose(client) : -1;
+    return bench_check(run, read && status == 0 && number(answer, "txs") >= count && number(answer, "failed") == 0,
+                       "weft tx load: %d %s", status, answer);
+}
+
 static void load(struct bench_run *run, const char *dir, unsigned shards, unsigned count, double *rate, double *p50,
                  double *p99) {
-    char command[600], answer[600] = "";
+    char answer[600] = "";
     pid_t node = -1;
     int port = start(run, dir, &node);
-    if (port) {
-        snprintf(command, sizeof command,
-                 "'%s' tx load --node http://127.0.0.1:%d --shards %u --connections %d --batch %d --count %u", program,
-                 port, shards, CONNECTIONS, BATCH, count);
-        FILE *client = popen(command, "r");
-        bool read = client && fgets(answer, sizeof answer, client);
-        int status = client ? pclose(client) : -1;
+    if (port && submit(run, port, shards, 1, shards * 2, answer) && submit(run, port, shards, BATCH, count, answer)) {
         *rate = number(answer, "txs_per_s");
         if (p50)
             *p50 = number(answer, "p50_us") / 1000, *p99 = number(answer, "p99_us") / 1000;
-        bench_check(run, read && status == 0 && number(answer, "txs") >= count && number(answer, "failed") == 0,
-                    "weft tx load: %d %s", status, answer);
     }
     if (node > 0)
         stop(run, node);
