@@ -4,14 +4,14 @@ PREFIX ?= /usr/local
 JOBS   ?= $(shell nproc)
 
 all: ## build the library, the examples and the benchmarks into build/
-	@cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release $(CMAKE_FLAGS)
-	@cmake --build $(BUILD) -j$(JOBS)
+	@cmake -S . -B "$(BUILD)" -DCMAKE_BUILD_TYPE=Release $(CMAKE_FLAGS)
+	@cmake --build "$(BUILD)" -j$(JOBS)
 
 run: ## build, and run a node on ./data until Ctrl-C: make run ARGS='--listen 8080'
 	@tools/deps build
 	@$(MAKE) --no-print-directory all
-	@[ -x $(BUILD)/weft ] || { echo "weft was not built: see what cmake says above" >&2; exit 1; }
-	@exec $(BUILD)/weft node --data data $(ARGS)
+	@[ -x "$(BUILD)/weft" ] || { echo "weft was not built: see what cmake says above" >&2; exit 1; }
+	@exec "$(BUILD)/weft" node --data data $(ARGS)
 
 test: ## run every test; ends with 'N passed, N failed'
 	@tools/deps test
@@ -19,7 +19,7 @@ test: ## run every test; ends with 'N passed, N failed'
 	@tools/test
 
 bench: all ## run the benchmarks: make bench ARGS='spawn_join --json'
-	@$(BUILD)/weft-bench $(ARGS)
+	@"$(BUILD)/weft-bench" $(ARGS)
 
 model: ## model-check the lock-free protocols: make model ARGS='--bound 3'
 	@tools/deps test
@@ -35,16 +35,22 @@ mutants: ## weaken every memory order, fence and wake in turn; the tests must no
 	@tools/mutants $(ARGS)
 
 install: all ## install into PREFIX (/usr/local); DESTDIR is respected
-	@cmake --install $(BUILD) --prefix $(PREFIX)
+	@cmake --install "$(BUILD)" --prefix "$(PREFIX)"
+
+uninstall: ## remove what the last install put there
+	@[ -f "$(BUILD)/install_manifest.txt" ] || { echo "nothing was installed from $(BUILD)" >&2; exit 1; }
+	@while read -r file || [ -n "$$file" ]; do rm -f "$(DESTDIR)$$file"; done <"$(BUILD)/install_manifest.txt"
+	@while read -r file || [ -n "$$file" ]; do echo "$(DESTDIR)$${file%/*}"; done <"$(BUILD)/install_manifest.txt" | \
+	    grep '/weft$$' | sort -u | while read -r folder; do rmdir "$$folder" 2>/dev/null || true; done
 
 format: ## format all C sources
 	@tools/deps format
 	@tools/format
 
 clean: ## remove build/
-	@rm -rf $(BUILD)
+	@rm -rf "$(BUILD)"
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
 
-.PHONY: all run test bench model cross mutants install format clean help
+.PHONY: all run test bench model cross mutants install uninstall format clean help
