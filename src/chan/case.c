@@ -64,9 +64,7 @@ weft_case weft_case_oneshot(weft_oneshot_receiver *receiver, void *value) {
 
 /* -- Sending ------------------------------------------------------------------------------------------------- */
 
-static bool try_send(weft_case *c) {
-    return tried(c, wefti_chan_not_now(wefti_chan_send_locking(chan_of(c), c->value)));
-}
+static bool try_send(weft_case *c) { return tried(c, wefti_chan_send_locking(chan_of(c), c->value)); }
 
 static int begin_send(weft_case *c, struct wefti_waiter *waiter) {
     struct wefti_chan *ch = chan_of(c);

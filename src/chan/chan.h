@@ -198,8 +198,8 @@ static inline void wefti_chan_unlock(struct wefti_chan *ch, wefti_waker waker) {
         wefti_waiter_wake(waker);
 }
 
-/* 0; -EPIPE; -ENOMEM.  -EAGAIN: it would have to wait, and the lock is still held.  WEFTI_CHAN_TURN: 0, and wefti_turn_end is due.  What
- * woke somebody, or emptied a block, counts: the rest would fill the channel or empty it, and wait then. */
+/* 0; -EPIPE; -ENOMEM.  -EAGAIN: it would have to wait, and the lock is still held.  recv: also WEFTI_CHAN_TURN, which is 0, and wefti_turn_end is
+ * due.  Only blocks of an unbounded channel count: a bounded one is empty or full after a while, and somebody waits. */
 #define WEFTI_CHAN_TURN 1
 int wefti_chan_send_locking(struct wefti_chan *ch, const void *value);
 int wefti_chan_recv_locking(struct wefti_chan *ch, void *value);

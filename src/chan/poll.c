@@ -120,7 +120,7 @@ int weft_chan_send_poll(weft_chan *handle, weft_task *self, weft_wait *room, con
     if (wait->end)
         return look(wait, NULL);
     for (;;) {
-        int error = wefti_chan_not_now(wefti_chan_send_locking(ch, value));
+        int error = wefti_chan_send_locking(ch, value);
         if (error != -EAGAIN || begin(ch, self, wait, &ch->senders, value ? value : nothing, &error) || error)
             return error;
     }

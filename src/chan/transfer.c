@@ -3,29 +3,14 @@
 
 #define BLOCK_CALLS 32 /* a few microseconds */
 
-static inline int count_turn(int calls) {
+/* A block of an unbounded channel is empty: it stands for the calls before. */
+static __attribute__((noinline)) int emptied(struct wefti_chan *ch, struct wefti_block *empty) {
     struct wefti_worker *w = wefti_worker_self();
+    wefti_chan_block_free(ch, empty);
     if (!w)
         return 0;
-    w->calls_left -= calls - 1;
+    w->calls_left -= BLOCK_CALLS;
     return wefti_turn_count(w) ? WEFTI_CHAN_TURN : 0;
-}
-
-/* The lock is held, and given back: who has sent it wakes who got it, and the channel may be gone.  An unbounded channel's senders never wait,
- * and rely on it. */
-static __attribute__((noinline)) int sent(struct wefti_chan *ch, wefti_waker waker) {
-    bool may_wait = ch->capacity != WEFTI_CHAN_UNBOUNDED;
-    wefti_chan_unlock(ch, waker);
-    return may_wait ? count_turn(1) : 0;
-}
-
-/* The lock has been given back.  An empty block stands for the calls before. */
-static __attribute__((noinline)) int received(struct wefti_chan *ch, wefti_waker waker, struct wefti_block *empty) {
-    if (waker)
-        wefti_waiter_wake(waker);
-    if (empty)
-        wefti_chan_block_free(ch, empty);
-    return count_turn(empty ? BLOCK_CALLS : 1);
 }
 
 __attribute__((noinline)) int wefti_chan_send_locking(struct wefti_chan *ch, const void *value) {
@@ -35,9 +20,7 @@ __attribute__((noinline)) int wefti_chan_send_locking(struct wefti_chan *ch, con
         int error = wefti_chan_send_now(ch, value, &waker);
         if (WEFTI_UNLIKELY(error == -EAGAIN))
             return error;
-        if (waker)
-            return sent(ch, waker);
-        wefti_bias_give(&ch->lock);
+        wefti_chan_unlock(ch, waker);
         if (WEFTI_LIKELY(error != -ENOMEM))
             return error;
         if ((error = wefti_chan_more(ch)))
@@ -52,8 +35,8 @@ __attribute__((noinline)) int wefti_chan_recv_locking(struct wefti_chan *ch, voi
     int error = wefti_chan_recv_now(ch, value, &waker, &empty);
     if (WEFTI_UNLIKELY(error == -EAGAIN))
         return error;
-    wefti_bias_give(&ch->lock);
-    return waker || empty ? received(ch, waker, empty) : error;
+    wefti_chan_unlock(ch, waker);
+    return WEFTI_UNLIKELY(empty != NULL) ? emptied(ch, empty) : error;
 }
 
 /* Wait in `list`; the lock is held, and given back.  0 or -EPIPE: what the server says; else it has not been served. */
@@ -99,10 +82,6 @@ int weft_chan_send(weft_chan *handle, const void *value, weft_deadline until) {
     if (WEFTI_UNLIKELY(error != 0))
         return error;
     error = wefti_chan_send_locking(ch, value);
-    if (WEFTI_LIKELY(!error))
-        return 0;
-    if (error == WEFTI_CHAN_TURN)
-        return end_turn(until);
     return error == -EAGAIN ? send_waiting(ch, value, until) : error;
 }
 
@@ -112,11 +91,9 @@ int weft_chan_recv(weft_chan *handle, void *value, weft_deadline until) {
     if (WEFTI_UNLIKELY(error != 0))
         return error;
     error = wefti_chan_recv_locking(ch, value);
-    if (WEFTI_LIKELY(!error))
-        return 0;
-    if (error == WEFTI_CHAN_TURN)
-        return end_turn(until);
-    return error == -EAGAIN ? recv_waiting(ch, value, until) : error;
+    if (error == -EAGAIN)
+        return recv_waiting(ch, value, until);
+    return WEFTI_UNLIKELY(error == WEFTI_CHAN_TURN) ? end_turn(until) : error;
 }
 
 /* -- Many ---------------------------------------------------------------------------------------------------- */
