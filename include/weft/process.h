@@ -85,6 +85,7 @@ WEFT_API int weft_reply(const weft_message *to, const void *data, size_t size);
 typedef bool (*weft_filter_fn)(const weft_message *message, void *arg);
 
 /* The first message that the filter takes (NULL: any); the others keep their places.  The message stays valid until the next call.
+ * One that never has to wait lets others run all the same, after each 256 messages; not with WEFT_NOW.
  * Returns 0; -ETIMEDOUT; -ECANCELED (it is to end: also when there are messages); -EINVAL (not in a process that is a fiber); -EDEADLK (in a
  * filter). */
 WEFT_API int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_deadline until);
@@ -190,7 +191,8 @@ WEFT_API uint64_t weft_process_count(weft_runtime *rt);
 
 /* Ask it to end: it gets a WEFT_MESSAGE_CANCEL.  Returns 0; -ESRCH. */
 WEFT_API int weft_process_cancel(weft_runtime *rt, weft_pid pid);
-/* End it: it runs no further (a fiber sees -ECANCELED where it waits), and its reason is `reason`, a negative error.  0; -ESRCH. */
+/* End it: it runs no further (a fiber sees -ECANCELED where it waits), and its reason is `reason`, a negative error.  0; -ESRCH;
+ * -EINVAL (no negative error). */
 WEFT_API int weft_process_exit(weft_runtime *rt, weft_pid pid, int reason);
 
 /* When one of two linked processes ends with an error, the other ends with that error too, or gets a WEFT_MESSAGE_EXIT if it traps exits.
@@ -203,7 +205,7 @@ WEFT_API int weft_trap_exit(bool trap);
 /* Be told when a process ends: a WEFT_MESSAGE_DOWN with the number that is given here.  If it has ended already, at once, with -ESRCH.
  * Returns 0; -EINVAL (not in a process); -ENOMEM. */
 WEFT_API int weft_monitor(weft_pid pid, uint64_t *monitor);
-/* Returns 0: the message will not come; -ESRCH: it has come, or is on its way; -EINVAL. */
+/* Returns 0: the message will not come; -ESRCH: it has come, or is on its way; -EINVAL (not in a process, or no number of a monitor). */
 WEFT_API int weft_demonitor(uint64_t monitor);
 
 /* One that did not stop by itself. */

@@ -130,7 +130,10 @@ struct wefti_process {
     bool trap_exit, told,
         named; /* under the lock.  told: that the runtime stops; named: has names, or is in groups (name.c) */
     uint8_t policy; /* fixed while it lives */
-    uint32_t in_flight; /* the process's own: commands */
+    union {
+        uint32_t in_flight; /* the process's own: commands */
+        uint32_t in_a_row; /* of a fiber: messages that it took without waiting (receive.c) */
+    };
     struct wefti_chain urgent; /* ... and what the system says */
     union {
         struct wefti_message *links; /* and monitors; under the lock */

@@ -2,6 +2,10 @@
 #include "process/process.h"
 #include "task/account.h"
 
+/* Messages that a process takes without waiting, before others have their turn: a mailbox that is never empty must not keep a worker, and
+ * the fibers that only that one runs. */
+#define IN_A_ROW 256u
+
 static bool something_came(void *arg) {
     struct wefti_process *process = arg;
     return load_own(&process->handed) || !wefti_mailbox_is_empty(process);
@@ -96,6 +100,7 @@ static inline int receive(struct wefti_process *self, weft_message *message, wef
             wefti_message_show(found, message);
             return 0;
         }
+        self->in_a_row = 0;
         store_relaxed(&self->receiving, true); /* a hint, as the next */
         int error = wefti_fiber_wait(wefti_fiber_self(), something_came, self, until, "a message");
         store_relaxed(&self->receiving, false);
@@ -118,6 +123,10 @@ int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_d
         return -EINVAL;
     if (WEFTI_UNLIKELY(self->blocked))
         return -EDEADLK;
+    if (WEFTI_UNLIKELY(++self->in_a_row >= IN_A_ROW) && until != WEFT_NOW) {
+        self->in_a_row = 0;
+        weft_yield();
+    }
     int error = wefti_charge_channel_call();
     if (!error && WEFTI_UNLIKELY(wefti_fiber_must_end(wefti_fiber_self())))
         error = -ECANCELED; /* first: messages that never cease must not keep it alive */

@@ -49,6 +49,37 @@ static int waits(void *arg) {
 }
 API_TEST(process_receive_waits, "W23", .workers = {1, 2}) { in_process(waits, NULL); }
 
+/* Its mailbox is never empty, so it never waits: others run all the same. */
+static int never_empty(void *arg) {
+    atomic_bool *enough = arg;
+    weft_message m;
+    CHECK_EQ(weft_send(NULL, weft_self(), 0, NULL, 0), 0);
+    while (!atomic_load(enough)) {
+        CHECK_EQ(weft_receive(&m, NULL, NULL, WEFT_NEVER), 0);
+        CHECK_EQ(weft_send(NULL, weft_self(), 0, NULL, 0), 0);
+    }
+    return 0;
+}
+static int says_enough(void *arg) {
+    for (int i = 0; i < 3; i++)
+        weft_yield();
+    atomic_store((atomic_bool *)arg, true);
+    return 0;
+}
+API_TEST(process_receive_fair, "W23", .workers = {1, 2}) {
+    atomic_bool enough = false;
+    weft_runtime *rt = fixture_begin_patient();
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_task *process, *fiber;
+    spec.fn = never_empty;
+    spec.arg = &enough;
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, &process), 0);
+    REQUIRE_EQ(weft_fiber_go(rt, says_enough, &enough, &fiber), 0);
+    CHECK_EQ(fixture_finish(fiber).status, 0);
+    CHECK_EQ(fixture_finish(process).status, 0);
+    fixture_end(rt);
+}
+
 static bool wants(const weft_message *m, void *arg) { return m->tag == *(uint64_t *)arg; }
 static bool counts_calls(const weft_message *m, void *arg) {
     ++*(unsigned *)arg;
