@@ -127,6 +127,7 @@ struct wefti_worker {
     int32_t calls_left;          /* ... and how many calls there are until the next */
     struct wefti_nodes_cache messages; /* process/message.c */
     struct wefti_chain slots; /* process/table.c: free ones */
+    int64_t met;                 /* sync/barge.c: when one of our fibers last found taken what it wanted */
     uint32_t look_left;          /* polls until the clock and the descriptors are looked at; 0: there are none */
     uint32_t timers_helped;      /* whose overdue timers we have looked at last */
 

@@ -127,11 +127,17 @@ static int try(struct wefti_sync *s, const struct wefti_barge *kind, struct weft
     return error;
 }
 
-/* Most sections are over before a switch would be.  Not when the owner cannot run meanwhile, nor when others wait already. */
-static bool spin(struct wefti_sync *s, const struct wefti_barge *kind, uint64_t want) {
+/* Most sections are over before a switch would be.  Not when the owner cannot run meanwhile, nor when others wait already, nor
+ * when this worker has just met somebody: two that take it from each other again and again work at the pace of the line between
+ * them, several times slower than one who has it for himself while the other's fibers wait. */
+static bool spin(struct wefti_sync *s, const struct wefti_barge *kind, uint64_t want, int64_t now) {
     struct wefti_worker *w = wefti_worker_self();
-    if (w && w->rt->workers == 1)
-        return false;
+    if (w) {
+        int64_t apart = now - w->met;
+        w->met = now;
+        if (w->rt->workers == 1 || apart < WEFTI_BARGE_APART)
+            return false;
+    }
     for (int looks = 0;;) {
         uint64_t found = load_relaxed(&s->word), next; /* a hint */
         if (found & WEFTI_WAITERS)
@@ -148,12 +154,12 @@ static bool spin(struct wefti_sync *s, const struct wefti_barge *kind, uint64_t 
 int wefti_barge_get(struct wefti_sync *s, const struct wefti_barge *kind, uint64_t want, int64_t until) {
     struct wefti_sync_poll record;
     struct wefti_waiter *waiter = &record.poll.waiter;
-    if (spin(s, kind, want))
+    record.since = weft_now();
+    if (spin(s, kind, want, record.since))
         return 0;
     int error = wefti_waiter_init(waiter);
     if (error)
         return error;
-    record.since = weft_now();
     waiter->slot = (void *)(uintptr_t)want;
     for (bool again = false;; again = true) {
         error = try(s, kind, waiter, again);

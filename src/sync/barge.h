@@ -26,6 +26,7 @@
  *         L4 never serves himself: what he could not have in L2, U3 does not make more of.
  * Many.   One who wants much is not overtaken for long by those who want little: while he is first, and nobody on his way, all that
  *         comes back stays there for him (rule 1).
+ * Spin.   Before L2 one looks a few times, unless his worker has met somebody just now (docs/internals/mutex.md).
  * Checked by.  test/model/sync_mutex.c, sync_sem.c, sync_rwlock.c
  */
 #ifndef WEFTI_SYNC_BARGE_H
@@ -38,6 +39,10 @@
 #endif
 #ifndef WEFTI_BARGE_SPIN
 #define WEFTI_BARGE_SPIN 32 /* looks before it waits; most sections are shorter than a switch */
+#endif
+
+#ifndef WEFTI_BARGE_APART
+#define WEFTI_BARGE_APART 1000 /* ns between two such looks of a worker */
 #endif
 
 #define WEFTI_NONE UINT64_MAX
