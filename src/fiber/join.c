@@ -39,7 +39,12 @@ static __attribute__((noinline)) bool help_begin(struct wefti_worker *w, struct 
     if (w->help_depth == WEFTI_HELP_MAX || (uintptr_t)__builtin_frame_address(0) < w->stack_limit)
         return false;
     w->help_depth++;
-    *help = (struct wefti_help){w->help, w->current, w->done}; /* the tasks that run on top of this one set their own */
+    struct weft_task *task = wefti_current(w);
+    if (task && wefti_word_life(load_relaxed(&task->word)) == WEFTI_SCHEDULED) /* ours: others change its flags only */
+        wefti_word_to_running(
+            &task->word); /* what runs on top of it will be the current one: for dumps and the simulator */
+    *help = (struct wefti_help){w->help, wefti_current(w),
+                                w->done}; /* the tasks that run on top of this one set their own */
     w->help = help;
     return true;
 }
@@ -48,7 +53,7 @@ static void help_end(struct wefti_worker *w, const struct wefti_help *help) {
     wefti_worker_found(w); /* our poll goes on: we do not search any more, though we may have been woken for it */
     if (w->central)
         w->sched->resume(w);
-    w->current = help->current;
+    wefti_set_current(w, help->current);
     w->done = help->done;
     w->help = help->below;
     w->help_depth--;
@@ -56,7 +61,7 @@ static void help_end(struct wefti_worker *w, const struct wefti_help *help) {
 
 /* Is the task running on this worker, at the top or below others that wait? */
 static bool is_on_stack(const struct wefti_worker *w, const struct weft_task *task) {
-    if (w->current == task)
+    if (wefti_current(w) == task)
         return true;
     for (const struct wefti_help *help = w->help; help; help = help->below)
         if (help->current == task)

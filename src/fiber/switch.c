@@ -54,14 +54,17 @@ static inline void arrived(struct wefti_worker *w) {
     if (!task)
         return;
     w->left = NULL;
-    if (w->left_said == WEFT_YIELD) {
-        wefti_word_to_yielded(&task->word);
+    if (WEFTI_UNLIKELY(w->left_said == WEFT_YIELD)) {
         w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
+    } else if (WEFTI_LIKELY(wefti_worker_keeps(w, task))) {
+        if (load_own(&w->resting))
+            wefti_worker_unrest(w);
+        store_relaxed(&w->resting, task); /* to others, for a look */
+        if (WEFTI_UNLIKELY(load_relaxed(&task->word) &
+                           (WEFTI_NOTIFIED | WEFTI_CANCELLED))) /* a hint: sooner than it must */
+            wefti_worker_unrest(w);
     } else if (wefti_word_to_idle(&task->word)) {
-        if (wefti_worker_keeps(w, task))
-            wefti_chain_append(&w->pinned, &task->link);
-        else
-            w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
+        w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
     }
 }
 
@@ -79,7 +82,7 @@ static inline void bind(struct wefti_worker *w, struct weft_task *task, struct w
     task->home = fiber->migrate || w->rt->sim ? WEFTI_HOME_ANY : (uint16_t)(w->index + 1);
 }
 
-/* The stack of the next fiber, which is RUNNING and w->current already; or the loop's.  `next`: a task that has been taken out of a
+/* The stack of the next fiber, which is w->current already; or the loop's.  `next`: a task that has been taken out of a
  * queue, or NULL.  `here`: a stack that is free, which a new fiber may use; then *task is that fiber and `here` is returned. */
 static struct wefti_stack *go_on(struct wefti_worker *w, struct wefti_stack *here, struct weft_task *next,
                                  struct weft_task **task) {
@@ -110,7 +113,7 @@ static struct wefti_stack *go_on(struct wefti_worker *w, struct wefti_stack *her
         bind(w, next, stack);
         return stack;
     }
-    w->current = NULL;
+    wefti_set_current(w, NULL);
     return &w->native;
 }
 
@@ -229,40 +232,16 @@ weft_poll wefti_fiber_poll(struct weft_task *task, void *state) {
     }
     if (w->exceptions) { /* whoever drives us, or waits in a poll, may be handling some */
         switch_exceptions(w, &w->native, stack, task, false);
-        return WEFTI_HANDLED;
+    } else {
+        wefti_stack_switch(&w->native, stack, task);
+        arrived(w); /* the loop's stack is never left for another thread's */
     }
-    wefti_stack_switch(&w->native, stack, task);
-    arrived(w); /* the loop's stack is never left for another thread's */
+    if (load_own(&w->resting))
+        wefti_worker_unrest(w); /* before we search, sleep, or run what may take long */
     return WEFTI_HANDLED;
 }
 
-/* Leave `self` for `to`, and be back on whatever worker it is by then; `saved` is its errno, which belongs to the thread: each fiber has
- * its own as far as it can see. */
-static inline void switch_to(struct wefti_worker *w, struct wefti_fiber *self, struct wefti_stack *to,
-                             struct weft_task *next, int saved) {
-    if (WEFTI_UNLIKELY(w->exceptions != NULL)) {
-        w = switch_exceptions(w, self->stack, to, next, self->migrate);
-    } else {
-        wefti_stack_switch(self->stack, to, next);
-        if (WEFTI_UNLIKELY(self->migrate))
-            w = wefti_worker_here();
-        arrived(w);
-    }
-    *w->errno_at = saved; /* last: what arrived calls may change it */
-}
-
-static __attribute__((noinline)) void leave(struct wefti_worker *w, struct wefti_fiber *self) {
-    struct weft_task *next;
-    int saved = *w->errno_at; /* first: go_on rings timers, looks at descriptors, ends tasks */
-    w->current = NULL; /* until go_on has found another: timers and drop functions run meanwhile */
-    struct wefti_stack *to = go_on(w, NULL, NULL, &next);
-    if (to != self->stack)
-        switch_to(w, self, to, next, saved);
-    else
-        *w->errno_at = saved; /* nobody else is there: it is its turn again */
-}
-
-/* What go_on would do, when the first of our own fibers is next anyway: it is RUNNING now, and the current one.  NULL: ask go_on. */
+/* What go_on would do, when the first of our own fibers is next anyway: it is the current one now.  NULL: ask go_on. */
 static inline struct weft_task *own_next(struct wefti_worker *w) {
     if (WEFTI_UNLIKELY(!(may_go_on(w) && w->pinned.count && w->pinned_left && w->look_left != 1 &&
                          wefti_mpsc_is_empty(&w->inbox))))
@@ -271,10 +250,9 @@ static inline struct weft_task *own_next(struct wefti_worker *w) {
     w->pinned_left--;
     w->tick_left--;
     w->look_left -= w->look_left != 0;
-    if (wefti_word_life(load_relaxed(&next->word)) != WEFTI_RUNNING) /* as in wefti_worker_begin */
-        wefti_word_to_running(&next->word);
+    wefti_word_enter(&next->word); /* as in wefti_worker_begin */
     wefti_count(&w->counters.polls, 1);
-    w->current = next;
+    wefti_set_current(w, next);
     return next;
 }
 
@@ -291,31 +269,48 @@ static inline void prefetch_next(const struct wefti_worker *w) {
     __builtin_prefetch(after + LINE);
 }
 
+static __attribute__((noinline)) struct wefti_stack *find_next(struct wefti_worker *w, struct weft_task **next) {
+    wefti_set_current(w, NULL); /* until go_on has found another: timers and drop functions run meanwhile */
+    return go_on(w, NULL, NULL, next);
+}
+
+/* Leave `self`, and be back on whatever worker it is by then.  errno belongs to the thread: each fiber has its own as far as it can see.
+ * However the next one was found, the switch is this one: the processor takes it that a return goes to the last call, and is right when all
+ * who wait have left by the same calls. */
+static inline __attribute__((always_inline)) void leave(struct wefti_worker *w, struct wefti_fiber *self) {
+    int saved = *w->errno_at; /* first: go_on rings timers, looks at descriptors, ends tasks */
+    struct weft_task *next = own_next(w);
+    struct wefti_stack *to = WEFTI_LIKELY(next != NULL) ? wefti_fiber_of(next)->stack : find_next(w, &next);
+    if (WEFTI_LIKELY(to != self->stack)) { /* else nobody else is there: it is its turn again */
+        prefetch_next(w);
+        if (WEFTI_UNLIKELY(w->exceptions != NULL)) {
+            w = switch_exceptions(w, self->stack, to, next, self->migrate);
+        } else {
+            wefti_stack_switch(self->stack, to, next);
+            if (WEFTI_UNLIKELY(self->migrate))
+                w = wefti_worker_here();
+            arrived(w);
+        }
+    }
+    *w->errno_at = saved; /* last: what arrived calls may change it */
+}
+
 static inline void suspend(struct wefti_worker *w, struct wefti_fiber *self) {
     w->left = &self->task;
     w->left_said = WEFT_PENDING;
     wefti_fiber_rested(self);
-    struct weft_task *next = own_next(w);
-    prefetch_next(w);
-    if (next)
-        switch_to(w, self, wefti_fiber_of(next)->stack, next, *w->errno_at);
-    else
-        leave(w, self);
+    leave(w, self);
 }
 
 void wefti_fiber_suspend(struct wefti_fiber *self) { suspend(wefti_worker_here(), self); }
 
-/* Behind our own fibers: it stays RUNNING, and here. */
+/* Behind our own fibers: it stays here. */
 static inline void yield_here(struct wefti_worker *w, struct wefti_fiber *self) {
     wefti_chain_append(&w->pinned, &self->task.link);
-    struct weft_task *next = own_next(w);
-    if (!next)
-        leave(w, self);
-    else if (next != &self->task)
-        switch_to(w, self, wefti_fiber_of(next)->stack, next, *w->errno_at);
+    leave(w, self);
 }
 
-static void yield_anywhere(struct wefti_worker *w, struct wefti_fiber *self) {
+static __attribute__((noinline)) void yield_anywhere(struct wefti_worker *w, struct wefti_fiber *self) {
     w->left = &self->task;
     w->left_said = WEFT_YIELD;
     leave(w, self);

@@ -13,7 +13,7 @@
 
 /* True: the lock is held.  Nothing here waits, so `w` may come from the thread-local. */
 static inline bool begin_quickly(struct weft_io *io, struct wefti_worker *w) {
-    struct weft_task *task = w ? w->current : NULL;
+    struct weft_task *task = w ? wefti_current(w) : NULL;
     if (WEFTI_UNLIKELY(!io->plain || !task || !wefti_task_is_fiber(task) ||
                        (load_relaxed(&task->word) & WEFTI_CANCELLED) || /* a flag, nothing behind it */
                        load_relaxed(&wefti_accounts_exist) || /* a hint */
