@@ -64,12 +64,12 @@ INLINE void fill(struct weft_task *task, uint32_t yield_ops, const weft_fiber_sp
     task->layout = WEFTI_STATE_LARGE | WEFTI_IS_FIBER;
     task->home = 0;
     task->pointer = spec->arg;
-    memset(&fiber->stack, 0, offsetof(struct wefti_fiber, stack_log2) - offsetof(struct wefti_fiber, stack));
+    memset(&fiber->stack, 0, offsetof(struct wefti_fiber, waits_since) - offsetof(struct wefti_fiber, stack));
     fiber->stack_log2 = (uint8_t)log2;
-    fiber->migrate = spec->migrate;
-    fiber->has_value = false;
-    fiber->discard = spec->discard;
-    fiber->preempt_off = 0;
+    if (spec->migrate)
+        fiber->migrate = true;
+    if (spec->discard)
+        fiber->discard = true;
     uint32_t slice = yield_ops;
     if (account) {
         slice = account->left.ops < slice ? account->left.ops : slice;
@@ -283,7 +283,7 @@ static __attribute__((noinline)) void preempt(struct wefti_worker *w, struct wef
 
 void wefti_turn_end(weft_deadline until) {
     struct wefti_worker *w = wefti_worker_here();
-    struct weft_task *task = w ? w->current : NULL;
+    struct weft_task *task = w ? wefti_current(w) : NULL;
     if (!w)
         return;
     if (until <= 0) { /* this call may go on, and one of the next that may yield does */

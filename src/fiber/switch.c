@@ -71,22 +71,24 @@ static inline void arrived(struct wefti_worker *w) {
 /* May fibers follow each other without the loop?  A driver counts polls, a control thread wants to hear of each, a helping join
  * waits for its turn, and the loop must come by now and then: it asks the scheduler at the last poll of each tick, when some look further
  * than usual. */
-static inline bool may_go_on(const struct wefti_worker *w) {
-    return !(w->driven | w->central) && w->help_depth == 0 && w->tick_left > 2;
-}
+static inline bool may_go_on(const struct wefti_worker *w) { return !w->loop_only && w->tick_left > 2; }
 
 /* It begins on this stack. */
 static inline void bind(struct wefti_worker *w, struct weft_task *task, struct wefti_stack *stack) {
     struct wefti_fiber *fiber = wefti_fiber_of(task);
     fiber->stack = stack;
-    task->home = fiber->migrate || w->rt->sim ? WEFTI_HOME_ANY : (uint16_t)(w->index + 1);
+    task->home = WEFTI_UNLIKELY(fiber->migrate) ? WEFTI_HOME_ANY : w->home;
 }
 
-/* The stack of the next fiber, which is w->current already; or the loop's.  `next`: a task that has been taken out of a
- * queue, or NULL.  `here`: a stack that is free, which a new fiber may use; then *task is that fiber and `here` is returned. */
-static struct wefti_stack *go_on(struct wefti_worker *w, struct wefti_stack *here, struct weft_task *next,
-                                 struct weft_task **task) {
-    *task = NULL;
+/* Where to go.  By value: it fits into two registers, and an address of one's own is dear. */
+struct goal {
+    struct wefti_stack *stack;
+    struct weft_task *task; /* the fiber that goes on there; NULL: the loop */
+};
+
+/* The next fiber, which is w->current already, and its stack; or the loop's.  `next`: a task that has been taken out of a queue, or NULL.
+ * `here`: a stack that is free, which a new fiber may use. */
+static struct goal go_on(struct wefti_worker *w, struct wefti_stack *here, struct weft_task *next) {
     for (; may_go_on(w); next = NULL) {
         if (!next && !(next = wefti_worker_pick(w)))
             break;
@@ -101,20 +103,18 @@ static struct wefti_stack *go_on(struct wefti_worker *w, struct wefti_stack *her
             wefti_worker_found(w);
         if (!wefti_worker_begin(w, next))
             continue;
-        *task = next;
         if (next->home)
-            return fiber->stack;
+            return (struct goal){fiber->stack, next};
         struct wefti_stack *stack = here && here->log2 == log2 ? here : take_stack(w, log2);
         if (WEFTI_UNLIKELY(!stack)) {
             wefti_worker_finish(w, next, (weft_result){-ENOMEM, NULL});
-            *task = NULL;
             continue;
         }
         bind(w, next, stack);
-        return stack;
+        return (struct goal){stack, next};
     }
     wefti_set_current(w, NULL);
-    return &w->native;
+    return (struct goal){&w->native, NULL};
 }
 
 /* The function has returned with something open.  What lies in its frames is lost, and may be in use by others. */
@@ -145,11 +145,13 @@ static __attribute__((noinline)) int run_discardable(struct wefti_fiber *fiber) 
 void wefti_fiber_discard(struct wefti_fiber *self) { longjmp(*(jmp_buf *)self->stack->escape, 1); }
 
 /* After the end of a fiber on `here`: the same, but new fibers come first for a while, since they are cheapest one after the other. */
-static inline struct wefti_stack *go_on_fresh(struct wefti_worker *w, struct wefti_stack *here,
-                                              struct weft_task **task) {
+static inline struct goal go_on_fresh(struct wefti_worker *w, struct wefti_stack *here) {
     struct weft_task *next = NULL;
-    while (may_go_on(w) && w->fresh_left) {
-        w->fresh_left--;
+    while (may_go_on(w)) {
+        if (w->fresh_left)
+            w->fresh_left--;
+        else if (w->pinned.count || !wefti_mpsc_is_empty(&w->inbox)) /* else nobody has to wait for them */
+            break;
         next = w->sched->next(w);
         if (WEFTI_UNLIKELY(!next || !wefti_task_is_fiber(next) || next->home ||
                            wefti_fiber_of(next)->stack_log2 != here->log2 || w->searching | w->owes_watch))
@@ -157,12 +159,11 @@ static inline struct wefti_stack *go_on_fresh(struct wefti_worker *w, struct wef
         wefti_worker_spend(w);
         if (WEFTI_LIKELY(wefti_worker_begin(w, next))) {
             bind(w, next, here);
-            *task = next;
-            return here;
+            return (struct goal){here, next};
         }
         next = NULL;
     }
-    return go_on(w, here, next, task);
+    return go_on(w, here, next);
 }
 
 /* At the base of every stack but the threads' own: run one fiber after another. */
@@ -171,7 +172,8 @@ static void runner(void *pass) {
     wefti_stack_begun();
     for (;;) {
         struct wefti_worker *w = wefti_worker_here();
-        struct wefti_stack *stack, *to;
+        struct wefti_stack *stack;
+        struct goal to;
         arrived(w);
         w->fresh_left = w->average < FRESH_SHORT ? FRESH_MAX : 0;
         do {
@@ -184,17 +186,19 @@ static void runner(void *pass) {
             }
             if (WEFTI_UNLIKELY(fiber->owned != NULL)) /* its own: others only read it */
                 left_open(fiber);
-            w = wefti_worker_here(); /* it may have come to another */
+            if (WEFTI_UNLIKELY(fiber->migrate))
+                w = wefti_worker_here(); /* it may have come to another */
             if (WEFTI_UNLIKELY(fiber->preempted == WEFTI_PREEMPT_MAX))
                 status = -ETIME; /* R32 */
             void *value = fiber->has_value ? fiber->value : status < 0 ? NULL : (void *)(intptr_t)status;
             weft_result result = {status < 0 ? status : 0, value};
             fiber->stack = NULL;
             wefti_worker_finish(w, task, result);
-            to = go_on_fresh(w, stack, &task);
-        } while (to == stack);
+            to = go_on_fresh(w, stack);
+            task = to.task;
+        } while (to.stack == stack);
         give_stack(w, stack);
-        task = wefti_stack_switch(stack, to, task);
+        task = wefti_stack_switch(stack, to.stack, task);
     }
 }
 
@@ -242,11 +246,11 @@ weft_poll wefti_fiber_poll(struct weft_task *task, void *state) {
 }
 
 /* What go_on would do, when the first of our own fibers is next anyway: it is the current one now.  NULL: ask go_on. */
-static inline struct weft_task *own_next(struct wefti_worker *w) {
+static inline __attribute__((always_inline)) struct weft_task *own_next(struct wefti_worker *w) {
     if (WEFTI_UNLIKELY(!(may_go_on(w) && w->pinned.count && w->pinned_left && w->look_left != 1 &&
                          wefti_mpsc_is_empty(&w->inbox))))
         return NULL;
-    struct weft_task *next = wefti_task_of(wefti_chain_take(&w->pinned));
+    struct weft_task *next = wefti_task_of(wefti_chain_take_first(&w->pinned));
     w->pinned_left--;
     w->tick_left--;
     w->look_left -= w->look_left != 0;
@@ -269,9 +273,9 @@ static inline void prefetch_next(const struct wefti_worker *w) {
     __builtin_prefetch(after + LINE);
 }
 
-static __attribute__((noinline)) struct wefti_stack *find_next(struct wefti_worker *w, struct weft_task **next) {
+static __attribute__((noinline)) struct goal find_next(struct wefti_worker *w) {
     wefti_set_current(w, NULL); /* until go_on has found another: timers and drop functions run meanwhile */
-    return go_on(w, NULL, NULL, next);
+    return go_on(w, NULL, NULL);
 }
 
 /* Leave `self`, and be back on whatever worker it is by then.  errno belongs to the thread: each fiber has its own as far as it can see.
@@ -280,13 +284,17 @@ static __attribute__((noinline)) struct wefti_stack *find_next(struct wefti_work
 static inline __attribute__((always_inline)) void leave(struct wefti_worker *w, struct wefti_fiber *self) {
     int saved = *w->errno_at; /* first: go_on rings timers, looks at descriptors, ends tasks */
     struct weft_task *next = own_next(w);
-    struct wefti_stack *to = WEFTI_LIKELY(next != NULL) ? wefti_fiber_of(next)->stack : find_next(w, &next);
-    if (WEFTI_LIKELY(to != self->stack)) { /* else nobody else is there: it is its turn again */
+    struct goal to;
+    if (WEFTI_LIKELY(next != NULL))
+        to = (struct goal){wefti_fiber_of(next)->stack, next};
+    else
+        to = find_next(w);
+    if (WEFTI_LIKELY(to.stack != self->stack)) { /* else nobody else is there: it is its turn again */
         prefetch_next(w);
         if (WEFTI_UNLIKELY(w->exceptions != NULL)) {
-            w = switch_exceptions(w, self->stack, to, next, self->migrate);
+            w = switch_exceptions(w, self->stack, to.stack, to.task, self->migrate);
         } else {
-            wefti_stack_switch(self->stack, to, next);
+            wefti_stack_switch(self->stack, to.stack, to.task);
             if (WEFTI_UNLIKELY(self->migrate))
                 w = wefti_worker_here();
             arrived(w);

@@ -91,7 +91,7 @@ ssize_t wefti_read_next(struct weft_io *io, struct wefti_next_read *next, int64_
     uint32_t seen = io->events[WEFTI_IN]; /* C1, and so when it is served */
     if (WEFTI_UNLIKELY(io->ready[WEFTI_IN] || load_relaxed(&io->watcher) != w || /* the lock orders it */
                        until <= 0 || w->rt->uring || w->rt->sim ||
-                       wefti_fiber_of(w->current)->discard)) { /* its frames may go, with an alarm in them */
+                       wefti_fiber_of(wefti_current(w))->discard)) { /* its frames may go, with an alarm in them */
         wefti_desc_unlock(io);
         return -EAGAIN;
     }

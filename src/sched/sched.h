@@ -85,53 +85,56 @@ struct wefti_worker {
     bool parking;           /* B21: between announcing and being back */
     bool driven;            /* no thread: weft_drive */
     bool central;           /* runs only what the control thread hands it */
+    uint32_t
+        loop_only; /* reasons why fibers do not follow each other without the loop: driven, central, each poll that waits on our stack */
     struct wefti_help *help; /* the newest poll on our stack that waits */
-    uint32_t help_depth;     /* how many there are */
-    uintptr_t stack_limit;   /* of the thread that runs us: do not nest below */
+    uint32_t help_depth; /* how many there are */
+    uintptr_t stack_limit; /* of the thread that runs us: do not nest below */
     _Atomic(struct weft_task *) current; /* what runs: wefti_current; atomic for those who look (weft_task_state) */
-    weft_result done;       /* what the running poll left with weft_done */
-    uint32_t tick_left;     /* polls until the next maintenance */
-    uint32_t global_left;   /* polls until the global queue is looked at first */
+    weft_result done; /* what the running poll left with weft_done */
+    uint32_t tick_left; /* polls until the next maintenance */
+    uint32_t global_left; /* polls until the global queue is looked at first */
     uint32_t global_interval;
     uint32_t busy_intervals; /* of those, since it last ran out of tasks of its own */
-    int64_t spill_seen;     /* when it last took the oldest of the global queue's spill */
-    uint32_t lifo_polls;    /* in a row */
+    int64_t spill_seen; /* when it last took the oldest of the global queue's spill */
+    uint32_t lifo_polls; /* in a row */
     uint64_t measured_from; /* counters.polls at measure_began */
     int64_t measure_began;
-    double average;         /* ns a poll */
-    uint32_t watched;       /* the worker we suspect of being stuck ... */
+    double average; /* ns a poll */
+    uint32_t watched; /* the worker we suspect of being stuck ... */
     uint64_t watched_polls; /* ... and how many polls it had made; UINT64_MAX: nobody */
     struct wefti_random random;
     struct wefti_slab_cache cache;
     struct wefti_thread thread;
 
     /* Fibers (fiber/switch.c). */
-    struct wefti_chain pinned;   /* those of ours that are ready, in order */
-    uint32_t pinned_left;        /* how many of them run before the scheduler is asked */
-    uint32_t fresh_left;         /* new ones that may still run in a row on one stack */
-    struct weft_task *handoff;   /* a fiber took it out of a queue for the loop to run */
+    struct wefti_chain pinned; /* those of ours that are ready, in order */
+    uint16_t home; /* of fibers that begin here (task.h) */
+    uint32_t pinned_left; /* how many of them run before the scheduler is asked */
+    uint32_t fresh_left; /* new ones that may still run in a row on one stack */
+    struct weft_task *handoff; /* a fiber took it out of a queue for the loop to run */
     _Atomic(struct weft_task *)
         resting; /* one of ours that waits and is not IDLE yet: fiber/switch.h; atomic for those who look */
-    struct weft_task *left;      /* the fiber that was left by the last switch ... */
-    weft_poll left_said;         /* ... and what for */
-    int *errno_at;               /* the thread's errno ... */
+    struct weft_task *left; /* the fiber that was left by the last switch ... */
+    weft_poll left_said; /* ... and what for */
+    int *errno_at; /* the thread's errno ... */
     struct wefti_exceptions *exceptions; /* ... and its exceptions; NULL: no C++ here */
-    struct wefti_stack native;   /* the thread's own */
+    struct wefti_stack native; /* the thread's own */
     struct wefti_stack_cache stacks;
     void *signal_stack;
-    int64_t slice_began;         /* weft_checkpoint: the clock at its first look ... */
-    uint64_t slice_polls;        /* ... in this turn */
+    int64_t slice_began; /* weft_checkpoint: the clock at its first look ... */
+    uint64_t slice_polls; /* ... in this turn */
     uint32_t slice_left, slice_looks; /* calls until it looks again, of how many */
 
-    struct wefti_wheel timers;   /* under timers_lock, if there are other workers */
-    struct wefti_watch *watch;   /* NULL: no descriptors */
-    uint64_t calls_turn;         /* fiber/turn.h: the turn at the last look ... */
-    int32_t calls_left;          /* ... and how many calls there are until the next */
+    struct wefti_wheel timers; /* under timers_lock, if there are other workers */
+    struct wefti_watch *watch; /* NULL: no descriptors */
+    uint64_t calls_turn; /* fiber/turn.h: the turn at the last look ... */
+    int32_t calls_left; /* ... and how many calls there are until the next */
     struct wefti_nodes_cache messages; /* process/message.c */
     struct wefti_chain slots; /* process/table.c: free ones */
-    int64_t met;                 /* sync/barge.c: when one of our fibers last found taken what it wanted */
-    uint32_t look_left;          /* polls until the clock and the descriptors are looked at; 0: there are none */
-    uint32_t timers_helped;      /* whose overdue timers we have looked at last */
+    int64_t met; /* sync/barge.c: when one of our fibers last found taken what it wanted */
+    uint32_t look_left; /* polls until the clock and the descriptors are looked at; 0: there are none */
+    uint32_t timers_helped; /* whose overdue timers we have looked at last */
 
     /* Shared. */
     _Alignas(64) struct wefti_counters counters;
@@ -154,7 +157,7 @@ struct wefti_io;
 struct wefti_sched {
     const char *name;
     bool one_thread; /* only worker 0 exists */
-    bool wake_each;  /* K3: every submit wakes a sleeper, also while another searches */
+    bool wake_each; /* K3: every submit wakes a sleeper, also while another searches */
     bool central; /* a control thread hands out all tasks: workers do not search, and do not keep their fibers either */
     /* Take a task that has just become SCHEDULED; never fails.  (What outside threads submit goes to the global queue
      * without the scheduler: wefti_submit.) */

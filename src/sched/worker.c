@@ -8,31 +8,44 @@
 
 /* -- Running one task ------------------------------------------------------------------------------------ */
 
-void wefti_worker_finish(struct wefti_worker *w, struct weft_task *task, weft_result result) {
-    struct wefti_owner *owner = NULL; /* who is told when it is COMPLETE */
-    store_relaxed(&task->status, result.status); /* published by to_complete */
-    if (task->drop) {
-        bool fiber = wefti_task_is_fiber(task);
-        if (fiber && wefti_fiber_of(task)->owner && wefti_fiber_of(task)->owner->kind->left)
-            owner = wefti_fiber_of(task)->owner;
-        /* It runs as its task, and unlocks what that has locked.  A fiber's is our own, and has no stack that could wait. */
-        wefti_set_current(w, fiber ? NULL : task);
-        task->drop(wefti_task_state(task));
-        wefti_set_current(w, NULL);
-    }
-    task->value = result.value;
+/* The rest of finish, for who waits for it. */
+static __attribute__((noinline)) void tell_joiner(struct weft_task *task) {
+    wefti_wake(load_relaxed(&task->joiner)); /* ordered by to_complete */
+    wefti_task_unref(task, 0);
+}
+
+static inline void complete(struct wefti_worker *w, struct weft_task *task, void *value, struct wefti_owner *owner) {
+    task->value = value;
     wefti_set_current(w, NULL); /* it may be gone soon */
     uint64_t word = wefti_word_to_complete(&task->word);
     /* Release: who sees this end also sees the spawns before it (wefti_live). */
     store_release(&w->counters.completed, load_own(&w->counters.completed) + 1);
     if (owner)
         owner->kind->left(owner); /* only now: who awaits all children finds each of them COMPLETE */
-    if (word & WEFTI_JOINED) {
-        wefti_wake(load_relaxed(&task->joiner)); /* ordered by to_complete */
-        wefti_task_unref(task, 0);
-    } else if (wefti_word_refs(word) == 0) {
+    if (word & WEFTI_JOINED)
+        tell_joiner(task);
+    else if (wefti_word_refs(word) == 0)
         wefti_slab_give(&w->rt->slab, &w->cache, task);
-    }
+}
+
+static __attribute__((noinline)) void drop_and_complete(struct wefti_worker *w, struct weft_task *task, void *value) {
+    struct wefti_owner *owner = NULL; /* who is told when it is COMPLETE */
+    bool fiber = wefti_task_is_fiber(task);
+    if (fiber && wefti_fiber_of(task)->owner && wefti_fiber_of(task)->owner->kind->left)
+        owner = wefti_fiber_of(task)->owner;
+    /* It runs as its task, and unlocks what that has locked.  A fiber's is our own, and has no stack that could wait. */
+    wefti_set_current(w, fiber ? NULL : task);
+    task->drop(wefti_task_state(task));
+    wefti_set_current(w, NULL);
+    complete(w, task, value, owner);
+}
+
+void wefti_worker_finish(struct wefti_worker *w, struct weft_task *task, weft_result result) {
+    store_relaxed(&task->status, result.status); /* published by to_complete */
+    if (task->drop)
+        drop_and_complete(w, task, result.value);
+    else
+        complete(w, task, result.value, NULL);
 }
 
 void wefti_worker_skip(struct wefti_worker *w, struct weft_task *task) {

@@ -218,6 +218,10 @@ MC_CASE(fiber_rest_wake, wake_against_rest, .arg = ON(1, WEFT_SCHED_RING), .prov
 MC_CASE(fiber_rest_wake_pct, wake_against_rest, .arg = ON(1, WEFT_SCHED_RING), .proves = "J30 B51 B52", .mode = MC_PCT,
         .max_exec = 10000);
 
+/* ... or who wakes it runs after it. */
+MC_CASE(fiber_rest_own_wake, wake_by_fiber, .arg = ON(1, WEFT_SCHED_RING), .proves = "J30", .bound = 1,
+        .stale_counts = true, .seconds = 4);
+
 static void cancel_against_rest(void) {
     start();
     weft_task *task = go(wait_once, NULL), *other = go(wait_once, NULL);
