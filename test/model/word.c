@@ -169,6 +169,15 @@ MC_TEST(word_cancel_against_yield, .proves = "J31") {
     mc_join(a);
 }
 
+/* A wake before the poll is answered by the poll. */
+MC_TEST(word_enter_spends_wake, .proves = "B50 B51") {
+    wefti_word_spawn(&word, false);
+    int a = mc_spawn(waker, (void *)0);
+    mc_join(a);
+    mc_assert(load_relaxed(&queued) == 0 && wefti_word_enter(&word) && load_relaxed(&event[0]));
+    mc_assert(!wefti_word_to_idle(&word));
+}
+
 /* What a poll wrote before it yielded is seen by the next one, on another worker. */
 static int progress; /* plain */
 
@@ -189,6 +198,26 @@ MC_TEST(word_yield_hands_over, .proves = "B33") {
     enqueue();
     mc_join(a);
     mc_assert(progress == 2);
+}
+
+/* A shard's turn: what the last one wrote before it made it IDLE is seen by the next, whoever made it SCHEDULED. */
+static void last_turn(void *unused) {
+    (void)unused;
+    progress++;
+    store_release(&word, WEFTI_IDLE | WEFTI_REF_ONE);
+}
+
+MC_TEST(word_running_sees_last_turn, .proves = "K6") {
+    store_relaxed(&word, WEFTI_RUNNING | WEFTI_REF_ONE);
+    int a = mc_spawn(last_turn, NULL);
+    uint64_t idle = WEFTI_IDLE | WEFTI_REF_ONE;
+    while (!cas_relaxed(&word, &idle, WEFTI_SCHEDULED | WEFTI_REF_ONE)) {
+        idle = WEFTI_IDLE | WEFTI_REF_ONE;
+        wefti_relax();
+    }
+    wefti_word_to_running(&word);
+    mc_assert(++progress == 2);
+    mc_join(a);
 }
 
 static void second_worker_after_wake(void *unused) {
