@@ -25,13 +25,16 @@ static inline void wefti_chain_append(struct wefti_chain *chain, struct wefti_li
     chain->last = item;
 }
 
-static inline struct wefti_link *wefti_chain_take(struct wefti_chain *chain) {
-    if (!chain->count)
-        return NULL;
+/* There is one. */
+static inline struct wefti_link *wefti_chain_take_first(struct wefti_chain *chain) {
     struct wefti_link *item = chain->first;
     chain->first = item->next;
     chain->count--;
     return item;
+}
+
+static inline struct wefti_link *wefti_chain_take(struct wefti_chain *chain) {
+    return chain->count ? wefti_chain_take_first(chain) : NULL;
 }
 
 /* `more` behind it. */

@@ -96,11 +96,11 @@ static int call(struct weft_pool *pool, struct wefti_job *job, struct wefti_fibe
 /* Where the caller is: 0, and in which pool it runs; 1: here and now. */
 static int find_pool(weft_pool **pool) {
     struct wefti_worker *w = wefti_worker_here();
-    if (w && w->current && !wefti_task_is_fiber(w->current))
+    if (w && wefti_current(w) && !wefti_task_is_fiber(wefti_current(w)))
         return -EINVAL;
     if (*pool)
         return 0;
-    if (!w || !w->current)
+    if (!w || !wefti_current(w))
         return 1;
     *pool = weft_runtime_pool(w->rt);
     return *pool ? 0 : -ENOMEM;
@@ -168,7 +168,7 @@ int weft_blocking_poll(const weft_blocking_spec *spec, weft_task *self, weft_wai
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
     struct wefti_job *job;
     int error;
-    if (!w || !self || w->current != self || wefti_task_is_fiber(self))
+    if (!w || !self || wefti_current(w) != self || wefti_task_is_fiber(self))
         return -EINVAL;
     if (poll->end) {
         job = poll->thing;

@@ -7,9 +7,9 @@
 WEFT_API void __sanitizer_cov_trace_pc(void);
 void __sanitizer_cov_trace_pc(void) {
     struct wefti_worker *w = wefti_self();
-    if (!w || !w->current || !wefti_task_is_fiber(w->current))
+    if (!w || !wefti_current(w) || !wefti_task_is_fiber(wefti_current(w)))
         return;
-    struct wefti_fiber *self = wefti_fiber_of(w->current);
+    struct wefti_fiber *self = wefti_fiber_of(wefti_current(w));
     if (WEFTI_UNLIKELY(--self->ops_left < 0))
         wefti_meter_due(self);
 }

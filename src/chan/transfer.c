@@ -14,9 +14,21 @@ static __attribute__((noinline)) int emptied(struct wefti_chan *ch, struct wefti
 }
 
 __attribute__((noinline)) int wefti_chan_send_locking(struct wefti_chan *ch, const void *value) {
+    struct wefti_worker *w = wefti_worker_self(); /* as in wefti_chan_lock_fast */
     for (;;) {
         wefti_waker waker;
-        wefti_chan_lock_fast(ch);
+        wefti_bias_take(&ch->lock, w, w ? w->rt->bias_streak : 0);
+        struct wefti_waiter *receiver = ch->receivers.first;
+        if (receiver && w && !receiver->choice && !ch->closed &&
+            wefti_waiter_is_here(receiver, w)) { /* as send_now, for one of our own */
+            wefti_waiters_remove(&ch->receivers, receiver);
+            wefti_chan_copy(receiver->slot, value, ch->size);
+            receiver->result = 0;
+            struct weft_task *task = wefti_waiter_serve_here(receiver);
+            wefti_bias_give(&ch->lock);
+            wefti_waiter_wake_here(w, task);
+            return 0;
+        }
         int error = wefti_chan_send_now(ch, value, &waker);
         if (WEFTI_UNLIKELY(error == -EAGAIN))
             return error;
@@ -43,15 +55,21 @@ __attribute__((noinline)) int wefti_chan_recv_locking(struct wefti_chan *ch, voi
 static int wait_in(struct wefti_chan *ch, struct wefti_waiters *list, void *slot, weft_deadline until,
                    const char *what) {
     struct wefti_waiter waiter;
-    int error = until <= 0 ? -ETIMEDOUT : wefti_waiter_init(&waiter);
-    if (error) {
+    struct wefti_fiber *self = wefti_fiber_self();
+    int error = until <= 0 ? -ETIMEDOUT : 0;
+    if (WEFTI_LIKELY(self != NULL))
+        wefti_waiter_init_task(&waiter, &self->task);
+    else if (!error)
+        error = wefti_waiter_init(&waiter);
+    if (WEFTI_UNLIKELY(error != 0)) {
         wefti_bias_give(&ch->lock);
         return error;
     }
     waiter.slot = slot;
     wefti_waiters_append(list, &waiter);
     wefti_bias_give(&ch->lock);
-    error = wefti_waiter_wait(&waiter, until, what);
+    error = WEFTI_LIKELY(self != NULL) ? wefti_waiter_wait_fiber(&waiter, self, until, what)
+                                       : wefti_waiter_wait(&waiter, until, what);
     if (WEFTI_UNLIKELY(error != 0)) {
         wefti_chan_lock(ch);
         bool removed = wefti_waiters_remove(list, &waiter);

@@ -121,7 +121,7 @@ static void kill_and_wait(weft_child *child) {
     bool shielded = self && weft_shield(self) == 0;
     weft_child_kill(child, SIGKILL);
     struct wefti_worker *w = wefti_worker_here();
-    if (!w || !w->current || self) /* a poll task cannot wait: it is left */
+    if (!w || !wefti_current(w) || self) /* a poll task cannot wait: it is left */
         (void)weft_child_wait(child, NULL, weft_after(LEASH));
     if (shielded)
         weft_unshield(self);

@@ -113,9 +113,9 @@ int weft_connect_any(const weft_addr *addrs, size_t count, weft_io **out, weft_d
     if (count == 1)
         return weft_connect(addrs, out, until);
     struct wefti_worker *w = wefti_worker_here();
-    if (w && w->current && !wefti_task_is_fiber(w->current))
+    if (w && wefti_current(w) && !wefti_task_is_fiber(wefti_current(w)))
         return -EINVAL;
-    if (w && w->current && wefti_fiber_must_end(wefti_fiber_of(w->current)))
+    if (w && wefti_current(w) && wefti_fiber_must_end(wefti_fiber_of(wefti_current(w))))
         return -ECANCELED;
     struct race race = {.count = 0, .error = 0};
     count = count < WEFTI_ADDRS_MAX ? count : WEFTI_ADDRS_MAX;

@@ -89,7 +89,7 @@ int weft_resolver_set(weft_runtime *given, const weft_resolver *resolver, void *
 bool wefti_resolver_ask(const char *name, const char *service, int family, weft_addr *addrs, size_t room,
                         weft_deadline until, int *result) {
     struct wefti_worker *w = wefti_worker_here();
-    struct weft_task *task = w ? w->current : NULL;
+    struct weft_task *task = w ? wefti_current(w) : NULL;
     struct seat *seat = task && wefti_task_is_fiber(task) ? seat_of(w->rt) : NULL;
     if (!seat)
         return false;

@@ -34,7 +34,7 @@ static bool is_below(struct weft_task *task, uintptr_t address) {
 /* Runs in a signal handler.  A fiber that is about to be left is not the current one any more, but we are still on its stack. */
 static bool describe_overflow(uintptr_t address, char *text, size_t room) {
     struct wefti_worker *w = wefti_worker_self();
-    struct weft_task *task = w ? w->current : NULL;
+    struct weft_task *task = w ? wefti_current(w) : NULL;
     if (w && !is_below(task, address))
         task = is_below(w->left, address) ? w->left : w->pinned.count ? wefti_task_of(w->pinned.last) : NULL;
     if (!is_below(task, address))
@@ -64,12 +64,12 @@ INLINE void fill(struct weft_task *task, uint32_t yield_ops, const weft_fiber_sp
     task->layout = WEFTI_STATE_LARGE | WEFTI_IS_FIBER;
     task->home = 0;
     task->pointer = spec->arg;
-    memset(&fiber->stack, 0, offsetof(struct wefti_fiber, stack_log2) - offsetof(struct wefti_fiber, stack));
+    memset(&fiber->stack, 0, offsetof(struct wefti_fiber, waits_since) - offsetof(struct wefti_fiber, stack));
     fiber->stack_log2 = (uint8_t)log2;
-    fiber->migrate = spec->migrate;
-    fiber->has_value = false;
-    fiber->discard = spec->discard;
-    fiber->preempt_off = 0;
+    if (spec->migrate)
+        fiber->migrate = true;
+    if (spec->discard)
+        fiber->discard = true;
     uint32_t slice = yield_ops;
     if (account) {
         slice = account->left.ops < slice ? account->left.ops : slice;
@@ -222,7 +222,7 @@ int weft_shield_until(weft_task *self, weft_deadline until) {
 
 int weft_yield(void) {
     struct wefti_worker *w = wefti_worker_here();
-    struct weft_task *task = w ? w->current : NULL;
+    struct weft_task *task = w ? wefti_current(w) : NULL;
     if (!task) {
         wefti_thread_yield();
         return 0;
@@ -242,10 +242,10 @@ static bool never(void *arg) {
 
 int weft_sleep_until(weft_deadline until) {
     struct wefti_worker *w = wefti_worker_here();
-    if (w && w->current) {
-        if (!wefti_task_is_fiber(w->current))
+    if (w && wefti_current(w)) {
+        if (!wefti_task_is_fiber(wefti_current(w)))
             return -EINVAL;
-        int why = wefti_fiber_wait(wefti_fiber_of(w->current), never, NULL, until, "a timer");
+        int why = wefti_fiber_wait(wefti_fiber_of(wefti_current(w)), never, NULL, until, "a timer");
         return why == -ETIMEDOUT ? 0 : why;
     }
     struct wefti_park park = {0};
@@ -283,7 +283,7 @@ static __attribute__((noinline)) void preempt(struct wefti_worker *w, struct wef
 
 void wefti_turn_end(weft_deadline until) {
     struct wefti_worker *w = wefti_worker_here();
-    struct weft_task *task = w ? w->current : NULL;
+    struct weft_task *task = w ? wefti_current(w) : NULL;
     if (!w)
         return;
     if (until <= 0) { /* this call may go on, and one of the next that may yield does */
@@ -299,7 +299,7 @@ void wefti_turn_end(weft_deadline until) {
 
 int weft_checkpoint(void) {
     struct wefti_worker *w = wefti_worker_here();
-    struct weft_task *task = w ? w->current : NULL;
+    struct weft_task *task = w ? wefti_current(w) : NULL;
     if (!task)
         return 0;
     if (!wefti_task_is_fiber(task))

@@ -39,7 +39,13 @@ static __attribute__((noinline)) bool help_begin(struct wefti_worker *w, struct 
     if (w->help_depth == WEFTI_HELP_MAX || (uintptr_t)__builtin_frame_address(0) < w->stack_limit)
         return false;
     w->help_depth++;
-    *help = (struct wefti_help){w->help, w->current, w->done}; /* the tasks that run on top of this one set their own */
+    w->loop_only++;
+    struct weft_task *task = wefti_current(w);
+    if (task && wefti_word_life(load_relaxed(&task->word)) == WEFTI_SCHEDULED) /* ours: others change its flags only */
+        wefti_word_to_running(
+            &task->word); /* what runs on top of it will be the current one: for dumps and the simulator */
+    *help = (struct wefti_help){w->help, wefti_current(w),
+                                w->done}; /* the tasks that run on top of this one set their own */
     w->help = help;
     return true;
 }
@@ -48,15 +54,16 @@ static void help_end(struct wefti_worker *w, const struct wefti_help *help) {
     wefti_worker_found(w); /* our poll goes on: we do not search any more, though we may have been woken for it */
     if (w->central)
         w->sched->resume(w);
-    w->current = help->current;
+    wefti_set_current(w, help->current);
     w->done = help->done;
     w->help = help->below;
     w->help_depth--;
+    w->loop_only--;
 }
 
 /* Is the task running on this worker, at the top or below others that wait? */
 static bool is_on_stack(const struct wefti_worker *w, const struct weft_task *task) {
-    if (w->current == task)
+    if (wefti_current(w) == task)
         return true;
     for (const struct wefti_help *help = w->help; help; help = help->below)
         if (help->current == task)
@@ -144,26 +151,30 @@ static int join_suspending(struct wefti_fiber *self, struct weft_task *task, int
     return error;
 }
 
+static __attribute__((noinline)) int join_waiting(weft_task *handle, weft_result *result, weft_deadline until) {
+    struct wefti_worker *w = wefti_worker_of(wefti_task_rt(handle));
+    struct wefti_fiber *fiber = wefti_fiber_self();
+    /* A fiber lies on no other's stack: polls that help below it go on as soon as it waits. */
+    if (fiber ? &fiber->task == handle : w && is_on_stack(w, handle))
+        return -EDEADLK;
+    if (load_relaxed(&handle->word) & (WEFTI_JOINING | WEFTI_JOINED)) /* a look; join_begin decides */
+        return -EBUSY;
+    if (until <= 0)
+        return -ETIMEDOUT;
+    if (!w && wefti_is_forked())
+        return -ENOTRECOVERABLE;
+    int error = fiber ? join_suspending(fiber, handle, until)
+                : w   ? join_helping(w, handle, until)
+                      : join_sleeping(handle, until);
+    if (!error)
+        read_result(handle, result);
+    return error;
+}
+
 int weft_join(weft_task *handle, weft_result *result, weft_deadline until) {
     CHECK_HANDLE(handle);
-    if (!wefti_word_is_complete(&handle->word)) {
-        struct wefti_worker *w = wefti_worker_of(wefti_task_rt(handle));
-        struct wefti_fiber *fiber = wefti_fiber_self();
-        /* A fiber lies on no other's stack: polls that help below it go on as soon as it waits. */
-        if (fiber ? &fiber->task == handle : w && is_on_stack(w, handle))
-            return -EDEADLK;
-        if (load_relaxed(&handle->word) & (WEFTI_JOINING | WEFTI_JOINED)) /* a look; join_begin decides */
-            return -EBUSY;
-        if (until <= 0)
-            return -ETIMEDOUT;
-        if (!w && wefti_is_forked())
-            return -ENOTRECOVERABLE;
-        int error = fiber ? join_suspending(fiber, handle, until)
-                    : w   ? join_helping(w, handle, until)
-                          : join_sleeping(handle, until);
-        if (error)
-            return error;
-    }
+    if (!wefti_word_is_complete(&handle->word))
+        return join_waiting(handle, result, until);
     read_result(handle, result);
     return 0;
 }

@@ -54,36 +54,41 @@ static inline void arrived(struct wefti_worker *w) {
     if (!task)
         return;
     w->left = NULL;
-    if (w->left_said == WEFT_YIELD) {
-        wefti_word_to_yielded(&task->word);
+    if (WEFTI_UNLIKELY(w->left_said == WEFT_YIELD)) {
         w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
+    } else if (WEFTI_LIKELY(wefti_worker_keeps(w, task))) {
+        if (load_own(&w->resting))
+            wefti_worker_unrest(w);
+        store_relaxed(&w->resting, task); /* to others, for a look */
+        if (WEFTI_UNLIKELY(load_relaxed(&task->word) &
+                           (WEFTI_NOTIFIED | WEFTI_CANCELLED))) /* a hint: sooner than it must */
+            wefti_worker_unrest(w);
     } else if (wefti_word_to_idle(&task->word)) {
-        if (wefti_worker_keeps(w, task))
-            wefti_chain_append(&w->pinned, &task->link);
-        else
-            w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
+        w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
     }
 }
 
 /* May fibers follow each other without the loop?  A driver counts polls, a control thread wants to hear of each, a helping join
  * waits for its turn, and the loop must come by now and then: it asks the scheduler at the last poll of each tick, when some look further
  * than usual. */
-static inline bool may_go_on(const struct wefti_worker *w) {
-    return !(w->driven | w->central) && w->help_depth == 0 && w->tick_left > 2;
-}
+static inline bool may_go_on(const struct wefti_worker *w) { return !w->loop_only && w->tick_left > 2; }
 
 /* It begins on this stack. */
 static inline void bind(struct wefti_worker *w, struct weft_task *task, struct wefti_stack *stack) {
     struct wefti_fiber *fiber = wefti_fiber_of(task);
     fiber->stack = stack;
-    task->home = fiber->migrate || w->rt->sim ? WEFTI_HOME_ANY : (uint16_t)(w->index + 1);
+    task->home = WEFTI_UNLIKELY(fiber->migrate) ? WEFTI_HOME_ANY : w->home;
 }
 
-/* The stack of the next fiber, which is RUNNING and w->current already; or the loop's.  `next`: a task that has been taken out of a
- * queue, or NULL.  `here`: a stack that is free, which a new fiber may use; then *task is that fiber and `here` is returned. */
-static struct wefti_stack *go_on(struct wefti_worker *w, struct wefti_stack *here, struct weft_task *next,
-                                 struct weft_task **task) {
-    *task = NULL;
+/* Where to go.  By value: it fits into two registers, and an address of one's own is dear. */
+struct goal {
+    struct wefti_stack *stack;
+    struct weft_task *task; /* the fiber that goes on there; NULL: the loop */
+};
+
+/* The next fiber, which is w->current already, and its stack; or the loop's.  `next`: a task that has been taken out of a queue, or NULL.
+ * `here`: a stack that is free, which a new fiber may use. */
+static struct goal go_on(struct wefti_worker *w, struct wefti_stack *here, struct weft_task *next) {
     for (; may_go_on(w); next = NULL) {
         if (!next && !(next = wefti_worker_pick(w)))
             break;
@@ -98,20 +103,18 @@ static struct wefti_stack *go_on(struct wefti_worker *w, struct wefti_stack *her
             wefti_worker_found(w);
         if (!wefti_worker_begin(w, next))
             continue;
-        *task = next;
         if (next->home)
-            return fiber->stack;
+            return (struct goal){fiber->stack, next};
         struct wefti_stack *stack = here && here->log2 == log2 ? here : take_stack(w, log2);
         if (WEFTI_UNLIKELY(!stack)) {
             wefti_worker_finish(w, next, (weft_result){-ENOMEM, NULL});
-            *task = NULL;
             continue;
         }
         bind(w, next, stack);
-        return stack;
+        return (struct goal){stack, next};
     }
-    w->current = NULL;
-    return &w->native;
+    wefti_set_current(w, NULL);
+    return (struct goal){&w->native, NULL};
 }
 
 /* The function has returned with something open.  What lies in its frames is lost, and may be in use by others. */
@@ -142,11 +145,13 @@ static __attribute__((noinline)) int run_discardable(struct wefti_fiber *fiber) 
 void wefti_fiber_discard(struct wefti_fiber *self) { longjmp(*(jmp_buf *)self->stack->escape, 1); }
 
 /* After the end of a fiber on `here`: the same, but new fibers come first for a while, since they are cheapest one after the other. */
-static inline struct wefti_stack *go_on_fresh(struct wefti_worker *w, struct wefti_stack *here,
-                                              struct weft_task **task) {
+static inline struct goal go_on_fresh(struct wefti_worker *w, struct wefti_stack *here) {
     struct weft_task *next = NULL;
-    while (may_go_on(w) && w->fresh_left) {
-        w->fresh_left--;
+    while (may_go_on(w)) {
+        if (w->fresh_left)
+            w->fresh_left--;
+        else if (w->pinned.count || !wefti_mpsc_is_empty(&w->inbox)) /* else nobody has to wait for them */
+            break;
         next = w->sched->next(w);
         if (WEFTI_UNLIKELY(!next || !wefti_task_is_fiber(next) || next->home ||
                            wefti_fiber_of(next)->stack_log2 != here->log2 || w->searching | w->owes_watch))
@@ -154,12 +159,11 @@ static inline struct wefti_stack *go_on_fresh(struct wefti_worker *w, struct wef
         wefti_worker_spend(w);
         if (WEFTI_LIKELY(wefti_worker_begin(w, next))) {
             bind(w, next, here);
-            *task = next;
-            return here;
+            return (struct goal){here, next};
         }
         next = NULL;
     }
-    return go_on(w, here, next, task);
+    return go_on(w, here, next);
 }
 
 /* At the base of every stack but the threads' own: run one fiber after another. */
@@ -168,7 +172,8 @@ static void runner(void *pass) {
     wefti_stack_begun();
     for (;;) {
         struct wefti_worker *w = wefti_worker_here();
-        struct wefti_stack *stack, *to;
+        struct wefti_stack *stack;
+        struct goal to;
         arrived(w);
         w->fresh_left = w->average < FRESH_SHORT ? FRESH_MAX : 0;
         do {
@@ -181,17 +186,19 @@ static void runner(void *pass) {
             }
             if (WEFTI_UNLIKELY(fiber->owned != NULL)) /* its own: others only read it */
                 left_open(fiber);
-            w = wefti_worker_here(); /* it may have come to another */
+            if (WEFTI_UNLIKELY(fiber->migrate))
+                w = wefti_worker_here(); /* it may have come to another */
             if (WEFTI_UNLIKELY(fiber->preempted == WEFTI_PREEMPT_MAX))
                 status = -ETIME; /* R32 */
             void *value = fiber->has_value ? fiber->value : status < 0 ? NULL : (void *)(intptr_t)status;
             weft_result result = {status < 0 ? status : 0, value};
             fiber->stack = NULL;
             wefti_worker_finish(w, task, result);
-            to = go_on_fresh(w, stack, &task);
-        } while (to == stack);
+            to = go_on_fresh(w, stack);
+            task = to.task;
+        } while (to.stack == stack);
         give_stack(w, stack);
-        task = wefti_stack_switch(stack, to, task);
+        task = wefti_stack_switch(stack, to.stack, task);
     }
 }
 
@@ -229,52 +236,27 @@ weft_poll wefti_fiber_poll(struct weft_task *task, void *state) {
     }
     if (w->exceptions) { /* whoever drives us, or waits in a poll, may be handling some */
         switch_exceptions(w, &w->native, stack, task, false);
-        return WEFTI_HANDLED;
+    } else {
+        wefti_stack_switch(&w->native, stack, task);
+        arrived(w); /* the loop's stack is never left for another thread's */
     }
-    wefti_stack_switch(&w->native, stack, task);
-    arrived(w); /* the loop's stack is never left for another thread's */
+    if (load_own(&w->resting))
+        wefti_worker_unrest(w); /* before we search, sleep, or run what may take long */
     return WEFTI_HANDLED;
 }
 
-/* Leave `self` for `to`, and be back on whatever worker it is by then; `saved` is its errno, which belongs to the thread: each fiber has
- * its own as far as it can see. */
-static inline void switch_to(struct wefti_worker *w, struct wefti_fiber *self, struct wefti_stack *to,
-                             struct weft_task *next, int saved) {
-    if (WEFTI_UNLIKELY(w->exceptions != NULL)) {
-        w = switch_exceptions(w, self->stack, to, next, self->migrate);
-    } else {
-        wefti_stack_switch(self->stack, to, next);
-        if (WEFTI_UNLIKELY(self->migrate))
-            w = wefti_worker_here();
-        arrived(w);
-    }
-    *w->errno_at = saved; /* last: what arrived calls may change it */
-}
-
-static __attribute__((noinline)) void leave(struct wefti_worker *w, struct wefti_fiber *self) {
-    struct weft_task *next;
-    int saved = *w->errno_at; /* first: go_on rings timers, looks at descriptors, ends tasks */
-    w->current = NULL; /* until go_on has found another: timers and drop functions run meanwhile */
-    struct wefti_stack *to = go_on(w, NULL, NULL, &next);
-    if (to != self->stack)
-        switch_to(w, self, to, next, saved);
-    else
-        *w->errno_at = saved; /* nobody else is there: it is its turn again */
-}
-
-/* What go_on would do, when the first of our own fibers is next anyway: it is RUNNING now, and the current one.  NULL: ask go_on. */
-static inline struct weft_task *own_next(struct wefti_worker *w) {
+/* What go_on would do, when the first of our own fibers is next anyway: it is the current one now.  NULL: ask go_on. */
+static inline __attribute__((always_inline)) struct weft_task *own_next(struct wefti_worker *w) {
     if (WEFTI_UNLIKELY(!(may_go_on(w) && w->pinned.count && w->pinned_left && w->look_left != 1 &&
                          wefti_mpsc_is_empty(&w->inbox))))
         return NULL;
-    struct weft_task *next = wefti_task_of(wefti_chain_take(&w->pinned));
+    struct weft_task *next = wefti_task_of(wefti_chain_take_first(&w->pinned));
     w->pinned_left--;
     w->tick_left--;
     w->look_left -= w->look_left != 0;
-    if (wefti_word_life(load_relaxed(&next->word)) != WEFTI_RUNNING) /* as in wefti_worker_begin */
-        wefti_word_to_running(&next->word);
+    wefti_word_enter(&next->word); /* as in wefti_worker_begin */
     wefti_count(&w->counters.polls, 1);
-    w->current = next;
+    wefti_set_current(w, next);
     return next;
 }
 
@@ -291,31 +273,52 @@ static inline void prefetch_next(const struct wefti_worker *w) {
     __builtin_prefetch(after + LINE);
 }
 
+static __attribute__((noinline)) struct goal find_next(struct wefti_worker *w) {
+    wefti_set_current(w, NULL); /* until go_on has found another: timers and drop functions run meanwhile */
+    return go_on(w, NULL, NULL);
+}
+
+/* Leave `self`, and be back on whatever worker it is by then.  errno belongs to the thread: each fiber has its own as far as it can see.
+ * However the next one was found, the switch is this one: the processor takes it that a return goes to the last call, and is right when all
+ * who wait have left by the same calls. */
+static inline __attribute__((always_inline)) void leave(struct wefti_worker *w, struct wefti_fiber *self) {
+    int saved = *w->errno_at; /* first: go_on rings timers, looks at descriptors, ends tasks */
+    struct weft_task *next = own_next(w);
+    struct goal to;
+    if (WEFTI_LIKELY(next != NULL))
+        to = (struct goal){wefti_fiber_of(next)->stack, next};
+    else
+        to = find_next(w);
+    if (WEFTI_LIKELY(to.stack != self->stack)) { /* else nobody else is there: it is its turn again */
+        prefetch_next(w);
+        if (WEFTI_UNLIKELY(w->exceptions != NULL)) {
+            w = switch_exceptions(w, self->stack, to.stack, to.task, self->migrate);
+        } else {
+            wefti_stack_switch(self->stack, to.stack, to.task);
+            if (WEFTI_UNLIKELY(self->migrate))
+                w = wefti_worker_here();
+            arrived(w);
+        }
+    }
+    *w->errno_at = saved; /* last: what arrived calls may change it */
+}
+
 static inline void suspend(struct wefti_worker *w, struct wefti_fiber *self) {
     w->left = &self->task;
     w->left_said = WEFT_PENDING;
     wefti_fiber_rested(self);
-    struct weft_task *next = own_next(w);
-    prefetch_next(w);
-    if (next)
-        switch_to(w, self, wefti_fiber_of(next)->stack, next, *w->errno_at);
-    else
-        leave(w, self);
+    leave(w, self);
 }
 
 void wefti_fiber_suspend(struct wefti_fiber *self) { suspend(wefti_worker_here(), self); }
 
-/* Behind our own fibers: it stays RUNNING, and here. */
+/* Behind our own fibers: it stays here. */
 static inline void yield_here(struct wefti_worker *w, struct wefti_fiber *self) {
     wefti_chain_append(&w->pinned, &self->task.link);
-    struct weft_task *next = own_next(w);
-    if (!next)
-        leave(w, self);
-    else if (next != &self->task)
-        switch_to(w, self, wefti_fiber_of(next)->stack, next, *w->errno_at);
+    leave(w, self);
 }
 
-static void yield_anywhere(struct wefti_worker *w, struct wefti_fiber *self) {
+static __attribute__((noinline)) void yield_anywhere(struct wefti_worker *w, struct wefti_fiber *self) {
     w->left = &self->task;
     w->left_said = WEFT_YIELD;
     leave(w, self);

@@ -6,9 +6,11 @@
  *         Who leaves a stack picks what runs next and switches straight to it; the loop's stack is for polls, searching and sleeping.
  * Rule.   A fiber becomes wakeable only when its stack has been left: whoever is switched to makes it IDLE (wefti_fiber_arrived), and
  *         queues it again if it was woken meanwhile.
- * Yield.  A pinned fiber that yields stays RUNNING while it waits in its worker's own queue, where nobody else can take it: no
- *         read-modify-write.  A wake meanwhile sets NOTIFIED, which is spent at its next wait.  One that its own worker wakes becomes
- *         RUNNING at once, for the same reason (wefti_word_wake_here).
+ * Rest.   The last of a worker's own fibers that was left to wait is not made IDLE before another is left so, or the loop is come to: it rests.
+ *         Most often its own worker wakes it before that, with what runs next, and then neither costs a read-modify-write.  Who else
+ *         wakes or cancels it meanwhile finds it SCHEDULED, and leaves a mark, which is seen when it is made IDLE: as if it had not
+ *         been left yet.  It could not have run sooner: the loop is come to within a tick, and before a poll task is run.
+ * Yield.  A pinned fiber that yields waits in its worker's own queue, where nobody else can take it.
  */
 #ifndef WEFTI_FIBER_SWITCH_H
 #define WEFTI_FIBER_SWITCH_H
@@ -22,7 +24,7 @@ weft_poll wefti_fiber_poll(struct weft_task *task, void *state);
 /* The running fiber of the calling thread, or NULL. */
 static inline struct wefti_fiber *wefti_fiber_self(void) {
     struct wefti_worker *w = wefti_worker_here();
-    return w && w->current && wefti_task_is_fiber(w->current) ? wefti_fiber_of(w->current) : NULL;
+    return w && wefti_current(w) && wefti_task_is_fiber(wefti_current(w)) ? wefti_fiber_of(wefti_current(w)) : NULL;
 }
 
 /* It gives its worker up by itself. */

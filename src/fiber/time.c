@@ -20,7 +20,7 @@ static void end_sleep(struct wefti_poll_wait *poll) {
 int weft_sleep_poll(weft_task *self, weft_wait *wait, weft_deadline until) {
     struct wefti_worker *w = wefti_worker_here();
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
-    if (!w || w->current != self || !self || wefti_task_is_fiber(self))
+    if (!w || wefti_current(w) != self || !self || wefti_task_is_fiber(self))
         return -EINVAL;
     if (wefti_poll_wait_is_taken(poll, end_sleep, poll->thing))
         return -EBUSY;

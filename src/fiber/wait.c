@@ -8,7 +8,7 @@
 
 int wefti_waiter_init(struct wefti_waiter *waiter) {
     struct wefti_worker *w = wefti_worker_here();
-    struct weft_task *task = w ? w->current : NULL;
+    struct weft_task *task = w ? wefti_current(w) : NULL;
     wefti_waiter_init_task(waiter, task);
     if (task) {
         if (!wefti_task_is_fiber(task))

@@ -170,7 +170,7 @@ static inline struct weft_task *wefti_waiter_serve_here(struct wefti_waiter *wai
     return task;
 }
 static inline void wefti_waiter_wake_here(struct wefti_worker *w, struct weft_task *task) {
-    if (WEFTI_LIKELY(wefti_word_wake_here(&task->word)))
+    if (WEFTI_LIKELY(wefti_worker_take_resting(w, task)) || wefti_word_wake_here(&task->word))
         wefti_chain_append(&w->pinned, &task->link);
 }
 

@@ -26,8 +26,8 @@ void weft_fork(weft_job *job, weft_job_fn fn, void *arg) {
 static __attribute__((noinline)) void wait_done(struct wefti_worker *w, weft_job *job) {
     _Atomic uint32_t *state = wefti_job_state(job);
     /* A fiber's stack is for the fiber's own code: it sleeps, with its worker, as one that is nested too deep. */
-    bool deep =
-        (w->current && wefti_task_is_fiber(w->current)) || (uintptr_t)__builtin_frame_address(0) < w->stack_limit;
+    bool deep = (wefti_current(w) && wefti_task_is_fiber(wefti_current(w))) ||
+                (uintptr_t)__builtin_frame_address(0) < w->stack_limit;
     bool waited = false;
     for (uint32_t spin = 0; load_acquire(state) != WEFTI_JOB_DONE; spin++) { /* pairs with T2 */
         uint32_t found = WEFTI_JOB_NEW;

@@ -24,7 +24,7 @@ static int mem_wait(struct weft_io *io, struct wefti_worker *w, int direction, u
 
 /* The lock is held, and given back.  0: it is worth trying; *seen is C1. */
 static int wait_and_unlock(struct weft_io *io, struct wefti_worker *w, int direction, uint32_t *seen, int64_t until) {
-    bool fiber = w && w->current;
+    bool fiber = w && wefti_current(w);
     int error = until <= 0 ? -ETIMEDOUT : fiber ? wefti_desc_watch(io, w) : 0;
     if (error || (fiber && io->always_ready)) {
         io->ready[direction] |= io->always_ready;
@@ -41,7 +41,7 @@ static int wait_and_unlock(struct weft_io *io, struct wefti_worker *w, int direc
 
 /* A fiber that always finds its descriptor ready must still let others run, and learn that it is cancelled. */
 static inline int begin(struct wefti_worker **w) {
-    struct weft_task *task = *w ? (*w)->current : NULL;
+    struct weft_task *task = *w ? wefti_current(*w) : NULL;
     if (WEFTI_UNLIKELY(!task))
         return 0;
     if (WEFTI_UNLIKELY(!wefti_task_is_fiber(task)))

@@ -12,13 +12,13 @@ static inline __attribute__((always_inline)) int wefti_fiber_waits(struct weft_i
                                                                    struct wefti_late *late) {
     struct wefti_waiter waiter;
     struct wefti_watch *watch = WEFTI_UNLIKELY(w->rt->sim != NULL) && !io->mem ? w->watch : NULL;
-    wefti_waiter_init_task(&waiter, w->current);
+    wefti_waiter_init_task(&waiter, wefti_current(w));
     wefti_waiters_append(&io->waiting[direction], &waiter);
     wefti_desc_unlock(io);
     if (WEFTI_UNLIKELY(watch != NULL))
         watch->waiting++;
     const char *what = direction == WEFTI_IN ? "a descriptor to read" : "a descriptor to write";
-    struct wefti_fiber *self = wefti_fiber_of(w->current);
+    struct wefti_fiber *self = wefti_fiber_of(wefti_current(w));
     int error = late ? wefti_fiber_wait_late(self, &waiter.state, until, late, what)
                      : wefti_waiter_wait_fiber(&waiter, self, until, what);
     if (WEFTI_UNLIKELY(watch != NULL))

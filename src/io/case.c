@@ -96,7 +96,7 @@ int wefti_case_begin(weft_case *c, struct wefti_waiter *waiter) {
     struct wefti_worker *w = wefti_worker_here();
     int direction = direction_of(c);
     wefti_desc_lock(io);
-    int in = io->closed ? 0 : 1, error = in && w && w->current ? wefti_desc_watch(io, w) : 0;
+    int in = io->closed ? 0 : 1, error = in && w && wefti_current(w) ? wefti_desc_watch(io, w) : 0;
     if (error)
         in = error;
     if (in == 1 && look(io, direction, (uint32_t)c->at)) /* D1 */
@@ -210,10 +210,10 @@ static int begin_fd(weft_case *c, struct wefti_waiter *waiter) {
         c->thing = io;
     }
     io = io_of(c);
-    if (w && w->current && (error = wefti_watch_begin(w)))
+    if (w && wefti_current(w) && (error = wefti_watch_begin(w)))
         return error;
     wefti_desc_lock(io);
-    if (w && w->current)
+    if (w && wefti_current(w))
         error = wefti_desc_arm(io, w, (uint32_t)c->at);
     if (!error)
         wefti_waiters_append(&io->waiting[WEFTI_IN],

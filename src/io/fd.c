@@ -73,7 +73,7 @@ static int fiber_waits(int fd, int events, int64_t until) {
 
 int weft_fd_wait(int fd, int events, weft_deadline until) {
     struct wefti_worker *w = wefti_worker_here();
-    struct weft_task *task = w ? w->current : NULL;
+    struct weft_task *task = w ? wefti_current(w) : NULL;
     if (!events || (events & ~(WEFT_FD_READ | WEFT_FD_WRITE)) || (task && !wefti_task_is_fiber(task)))
         return -EINVAL;
     if (fcntl(fd, F_GETFD) < 0)

@@ -63,7 +63,7 @@ static int enter(struct weft_io *io, const weft_stream_call *call) {
     int error = 0;
     if (call->self) {
         struct wefti_worker *w = wefti_worker_here();
-        error = w && w->current == call->self && !wefti_task_is_fiber(call->self) ? 0 : -EINVAL;
+        error = w && wefti_current(w) == call->self && !wefti_task_is_fiber(call->self) ? 0 : -EINVAL;
     } else {
         error = wefti_desc_begin();
         if (!error)

@@ -27,7 +27,7 @@ static int end(struct wefti_annex *annex) {
 
 static struct weft_runtime *sim_here(void) {
     struct wefti_worker *w = wefti_worker_here();
-    return w && w->current && w->rt->sim ? w->rt : NULL;
+    return w && wefti_current(w) && w->rt->sim ? w->rt : NULL;
 }
 
 struct wefti_net *wefti_net_here(void) {

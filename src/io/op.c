@@ -25,7 +25,7 @@ static bool is_done(void *arg) { return wefti_waiter_is_served(&((struct wefti_o
 static bool is_over(void *arg) { return is_done(arg) || wefti_waiter_is_served(&((struct wefti_op *)arg)->closed); }
 
 struct wefti_watch *wefti_op_ring(struct wefti_worker *w) {
-    if (!w->rt->uring || w->driven || !w->current || !wefti_task_is_pinned(w->current) ||
+    if (!w->rt->uring || w->driven || !wefti_current(w) || !wefti_task_is_pinned(wefti_current(w)) ||
         (!w->watch && wefti_watch_begin(w)))
         return NULL;
     return wefti_poller_has_ops(&w->watch->poller) ? w->watch : NULL;

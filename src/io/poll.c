@@ -15,7 +15,7 @@ static void end_poll(struct wefti_poll_wait *wait) {
 /* A poll task begins a call.  0; -EAGAIN: it waits on; what the wait gave; -EBUSY: it waits for something else; -EINVAL. */
 static int begin_poll(struct weft_io *io, weft_task *self, struct wefti_poll_wait *poll, int direction) {
     struct wefti_worker *w = wefti_worker_here();
-    if (!w || w->current != self || wefti_task_is_fiber(self))
+    if (!w || wefti_current(w) != self || wefti_task_is_fiber(self))
         return -EINVAL;
     if (!poll->end)
         return 0;

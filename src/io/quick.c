@@ -13,7 +13,7 @@
 
 /* True: the lock is held.  Nothing here waits, so `w` may come from the thread-local. */
 static inline bool begin_quickly(struct weft_io *io, struct wefti_worker *w) {
-    struct weft_task *task = w ? w->current : NULL;
+    struct weft_task *task = w ? wefti_current(w) : NULL;
     if (WEFTI_UNLIKELY(!io->plain || !task || !wefti_task_is_fiber(task) ||
                        (load_relaxed(&task->word) & WEFTI_CANCELLED) || /* a flag, nothing behind it */
                        load_relaxed(&wefti_accounts_exist) || /* a hint */
@@ -91,7 +91,7 @@ ssize_t wefti_read_next(struct weft_io *io, struct wefti_next_read *next, int64_
     uint32_t seen = io->events[WEFTI_IN]; /* C1, and so when it is served */
     if (WEFTI_UNLIKELY(io->ready[WEFTI_IN] || load_relaxed(&io->watcher) != w || /* the lock orders it */
                        until <= 0 || w->rt->uring || w->rt->sim ||
-                       wefti_fiber_of(w->current)->discard)) { /* its frames may go, with an alarm in them */
+                       wefti_fiber_of(wefti_current(w))->discard)) { /* its frames may go, with an alarm in them */
         wefti_desc_unlock(io);
         return -EAGAIN;
     }

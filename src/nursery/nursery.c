@@ -180,7 +180,7 @@ static void unbind(struct wefti_nursery *n) {
 static int open(struct wefti_nursery *n, struct weft_runtime *rt, const weft_nursery_config *given, bool heap) {
     weft_nursery_config config = WEFT_NURSERY_CONFIG_INIT;
     struct wefti_worker *w = wefti_worker_here();
-    struct weft_task *self = w ? w->current : NULL;
+    struct weft_task *self = w ? wefti_current(w) : NULL;
     if (given) {
         int error = wefti_known_struct(given, offsetof(weft_nursery_config, name), &config, sizeof config);
         if (error)
@@ -291,7 +291,7 @@ int wefti_nursery_await(struct wefti_nursery *n, int64_t until) {
 int weft_nursery_await(weft_nursery *nursery) {
     struct wefti_nursery *n = wefti_nursery_of(nursery);
     struct wefti_worker *w = wefti_worker_here();
-    int error = may_await(n, w ? w->current : NULL, false);
+    int error = may_await(n, w ? wefti_current(w) : NULL, false);
     return error ? error : wefti_nursery_await(n, WEFT_NEVER);
 }
 
@@ -363,7 +363,7 @@ int weft_nursery_destroy(weft_nursery *nursery) {
         return 0;
     }
     struct wefti_worker *w = wefti_worker_here();
-    int error = may_await(n, w ? w->current : NULL, false);
+    int error = may_await(n, w ? wefti_current(w) : NULL, false);
     if (error)
         return error;
     if (n->bound)

@@ -7,7 +7,7 @@
 
 struct wefti_process *wefti_process_self(void) {
     struct wefti_worker *w = wefti_worker_here();
-    return w && w->current ? wefti_process_of(w->current) : NULL;
+    return w && wefti_current(w) ? wefti_process_of(wefti_current(w)) : NULL;
 }
 
 weft_pid weft_self(void) {
@@ -71,13 +71,7 @@ static void class_ended(void *state) {
     ended(process, load_own(&task->status));
 }
 
-const char *wefti_process_describe(struct weft_task *task, bool *claimed) {
-    if (task->drop != class_ended)
-        return NULL;
-    struct wefti_process_header *header = wefti_task_state(task);
-    *claimed = load_relaxed(&header->process->handed); /* a look; should it have ended, at another's */
-    return "a message";
-}
+const char *wefti_process_describe(struct weft_task *task) { return task->drop == class_ended ? "a message" : NULL; }
 
 int weft_process_exit(weft_runtime *rt, weft_pid pid, int reason) {
     if (reason >= 0)

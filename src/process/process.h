@@ -120,7 +120,7 @@ struct wefti_process {
     bool is_fiber;
     bool blocked,
         idle; /* a class: waits for commands; has nothing to do without messages.  A fiber is blocked in its filter */
-    _Atomic bool handed; /* a message has come straight into `pending`, and it has not run since; atomic for dumps */
+    _Atomic bool handed; /* a message has come straight into `pending`, and it has not run since; atomic for send.c */
     bool has_urgent; /* a class: `urgent` is not empty */
 
     _Alignas(64) struct wefti_processes *table;
@@ -338,7 +338,7 @@ _Static_assert(WEFT_PROCESS_STATE_MAX + sizeof(struct wefti_process_header) == W
 weft_poll wefti_process_poll(struct weft_task *task, void *state);
 
 /* process.c: for dumps. */
-const char *wefti_process_describe(struct weft_task *task, bool *claimed);
+const char *wefti_process_describe(struct weft_task *task);
 /* process.c: the owner of those that are fibers. */
 extern const struct wefti_owner_kind wefti_process_owner;
 /* The process that a task is, or NULL. */
@@ -404,7 +404,7 @@ static inline __attribute__((always_inline)) struct wefti_message *wefti_message
     struct wefti_message *message = size <= UINT32_MAX ? wefti_nodes_take(&table->nodes, cache) : NULL;
     if (WEFTI_UNLIKELY(!message))
         return NULL;
-    struct wefti_process *self = w && w->current ? wefti_process_of(w->current) : NULL;
+    struct wefti_process *self = w && wefti_current(w) ? wefti_process_of(wefti_current(w)) : NULL;
     message->type = type;
     message->tag = tag;
     message->from = self && w->rt == table->rt ? wefti_process_pid(self) : WEFT_PID_NONE;

@@ -33,6 +33,8 @@ static inline bool hand_over(struct wefti_process *process, struct wefti_worker 
         return false;
     wefti_fetch_own(task);
     wefti_fetch_own(task + 1); /* its state, for the run */
+    if (load_own(&w->resting) == task)
+        wefti_worker_unrest(w);
     if (!wefti_word_claim(&task->word)) /* D1 */
         return false;
     bool same = load_relaxed(&process->messages) == open && load_relaxed(&process->task) == task; /* D2; D1 orders it */

@@ -57,17 +57,14 @@ uint16_t wefti_reason(struct weft_runtime *rt, const char *what) {
     return 0;
 }
 
-const char *wefti_describe(const struct weft_task *task, bool *claimed) {
+const char *wefti_describe(const struct weft_task *task) {
     struct weft_task *of = (struct weft_task *)(uintptr_t)task;
     const char *waits = NULL;
-    if (wefti_task_is_fiber(of)) {
-        waits = load_relaxed(&wefti_fiber_of(of)->waits); /* a static string, until it goes on */
-        *claimed = waits != NULL;
-        return waits;
-    }
+    if (wefti_task_is_fiber(of))
+        return load_relaxed(&wefti_fiber_of(of)->waits); /* a static string, until it goes on */
     for (int i = 0; i < WEFTI_ANNEXES && !waits; i++) {
         struct wefti_annex *annex = wefti_annex(wefti_task_rt(of), i);
-        waits = annex && annex->describe ? annex->describe(of, claimed) : NULL;
+        waits = annex && annex->describe ? annex->describe(of) : NULL;
     }
     return waits;
 }
@@ -170,11 +167,10 @@ static void dump_task(struct weft_task *task, void *arg) {
     struct weft_runtime *rt = wefti_task_rt(task);
     char text[640], name[WEFTI_NAME_ROOM], what[128] = "", path[PATH_ROOM] = "";
     uint64_t word = load_relaxed(&task->word); /* a look */
-    if (wefti_word_life(word) == WEFTI_IDLE) {
+    if (wefti_task_life(task) == WEFTI_IDLE) {
         const char *reason = wefti_word_sub(word) ? load_acquire(&rt->reasons[wefti_word_sub(word)]) : NULL;
-        bool claimed;
         if (!reason)
-            reason = wefti_describe(task, &claimed);
+            reason = wefti_describe(task);
         struct joined_by find = {wefti_waker_task(task), NULL};
         char buffer[64];
         if (!reason && out->live <= FIND_MAX)

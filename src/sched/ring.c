@@ -6,6 +6,18 @@
  */
 #include "sched/sched.h"
 
+static uint32_t waiting(struct wefti_worker *w) {
+    return wefti_ring_length(&w->ring) + load_own(&w->lifo.batch_left) + wefti_inject_length(&w->rt->inject);
+}
+
+/* Out of the way of those who push: they need no frame of their own. */
+static __attribute__((noinline)) void notify_if_worth(struct wefti_worker *w) { wefti_notify_if_worth(w, waiting(w)); }
+
+static inline void notify(struct wefti_worker *w) {
+    if (w->shared && wefti_idle_has_parked(&w->rt->idle)) /* a hint, as there */
+        notify_if_worth(w);
+}
+
 /* The ring is full: its older half goes to the global queue (B9), or while a thief copies, the new item (B16). */
 static __attribute__((noinline)) void push_full(struct wefti_worker *w, struct wefti_link *item) {
     do {
@@ -36,8 +48,9 @@ static inline void leave(struct wefti_worker *w) {
         wefti_lifo_leave(&w->lifo);
 }
 
-static uint32_t waiting(struct wefti_worker *w) {
-    return wefti_ring_length(&w->ring) + load_own(&w->lifo.batch_left) + wefti_inject_length(&w->rt->inject);
+static __attribute__((noinline)) void push_full_and_notify(struct wefti_worker *w, struct wefti_link *item) {
+    push_full(w, item);
+    notify(w);
 }
 
 static void submit(struct wefti_worker *w, struct weft_task *task, enum wefti_submit why) {
@@ -49,9 +62,10 @@ static void submit(struct wefti_worker *w, struct weft_task *task, enum wefti_su
         if (!back)
             return; /* one task, and we are about to run it: nobody is woken */
     }
-    push_back(w, back);
-    if (w->shared)
-        wefti_notify_if_worth(w, waiting(w));
+    if (WEFTI_LIKELY(wefti_ring_push(&w->ring, back)))
+        notify(w);
+    else
+        push_full_and_notify(w, back);
 }
 
 /* A batch from the global queue (B25 to B27): one to run, then the buffer, then the ring.  Long tasks go to the ring at once,

@@ -85,51 +85,56 @@ struct wefti_worker {
     bool parking;           /* B21: between announcing and being back */
     bool driven;            /* no thread: weft_drive */
     bool central;           /* runs only what the control thread hands it */
+    uint32_t
+        loop_only; /* reasons why fibers do not follow each other without the loop: driven, central, each poll that waits on our stack */
     struct wefti_help *help; /* the newest poll on our stack that waits */
-    uint32_t help_depth;     /* how many there are */
-    uintptr_t stack_limit;   /* of the thread that runs us: do not nest below */
-    struct weft_task *current;
-    weft_result done;       /* what the running poll left with weft_done */
-    uint32_t tick_left;     /* polls until the next maintenance */
-    uint32_t global_left;   /* polls until the global queue is looked at first */
+    uint32_t help_depth; /* how many there are */
+    uintptr_t stack_limit; /* of the thread that runs us: do not nest below */
+    _Atomic(struct weft_task *) current; /* what runs: wefti_current; atomic for those who look (weft_task_state) */
+    weft_result done; /* what the running poll left with weft_done */
+    uint32_t tick_left; /* polls until the next maintenance */
+    uint32_t global_left; /* polls until the global queue is looked at first */
     uint32_t global_interval;
     uint32_t busy_intervals; /* of those, since it last ran out of tasks of its own */
-    int64_t spill_seen;     /* when it last took the oldest of the global queue's spill */
-    uint32_t lifo_polls;    /* in a row */
+    int64_t spill_seen; /* when it last took the oldest of the global queue's spill */
+    uint32_t lifo_polls; /* in a row */
     uint64_t measured_from; /* counters.polls at measure_began */
     int64_t measure_began;
-    double average;         /* ns a poll */
-    uint32_t watched;       /* the worker we suspect of being stuck ... */
+    double average; /* ns a poll */
+    uint32_t watched; /* the worker we suspect of being stuck ... */
     uint64_t watched_polls; /* ... and how many polls it had made; UINT64_MAX: nobody */
     struct wefti_random random;
     struct wefti_slab_cache cache;
     struct wefti_thread thread;
 
     /* Fibers (fiber/switch.c). */
-    struct wefti_chain pinned;   /* those of ours that are ready, in order */
-    uint32_t pinned_left;        /* how many of them run before the scheduler is asked */
-    uint32_t fresh_left;         /* new ones that may still run in a row on one stack */
-    struct weft_task *handoff;   /* a fiber took it out of a queue for the loop to run */
-    struct weft_task *left;      /* the fiber that was left by the last switch ... */
-    weft_poll left_said;         /* ... and what for */
-    int *errno_at;               /* the thread's errno ... */
+    struct wefti_chain pinned; /* those of ours that are ready, in order */
+    uint16_t home; /* of fibers that begin here (task.h) */
+    uint32_t pinned_left; /* how many of them run before the scheduler is asked */
+    uint32_t fresh_left; /* new ones that may still run in a row on one stack */
+    struct weft_task *handoff; /* a fiber took it out of a queue for the loop to run */
+    _Atomic(struct weft_task *)
+        resting; /* one of ours that waits and is not IDLE yet: fiber/switch.h; atomic for those who look */
+    struct weft_task *left; /* the fiber that was left by the last switch ... */
+    weft_poll left_said; /* ... and what for */
+    int *errno_at; /* the thread's errno ... */
     struct wefti_exceptions *exceptions; /* ... and its exceptions; NULL: no C++ here */
-    struct wefti_stack native;   /* the thread's own */
+    struct wefti_stack native; /* the thread's own */
     struct wefti_stack_cache stacks;
     void *signal_stack;
-    int64_t slice_began;         /* weft_checkpoint: the clock at its first look ... */
-    uint64_t slice_polls;        /* ... in this turn */
+    int64_t slice_began; /* weft_checkpoint: the clock at its first look ... */
+    uint64_t slice_polls; /* ... in this turn */
     uint32_t slice_left, slice_looks; /* calls until it looks again, of how many */
 
-    struct wefti_wheel timers;   /* under timers_lock, if there are other workers */
-    struct wefti_watch *watch;   /* NULL: no descriptors */
-    uint64_t calls_turn;         /* fiber/turn.h: the turn at the last look ... */
-    int32_t calls_left;          /* ... and how many calls there are until the next */
+    struct wefti_wheel timers; /* under timers_lock, if there are other workers */
+    struct wefti_watch *watch; /* NULL: no descriptors */
+    uint64_t calls_turn; /* fiber/turn.h: the turn at the last look ... */
+    int32_t calls_left; /* ... and how many calls there are until the next */
     struct wefti_nodes_cache messages; /* process/message.c */
     struct wefti_chain slots; /* process/table.c: free ones */
-    int64_t met;                 /* sync/barge.c: when one of our fibers last found taken what it wanted */
-    uint32_t look_left;          /* polls until the clock and the descriptors are looked at; 0: there are none */
-    uint32_t timers_helped;      /* whose overdue timers we have looked at last */
+    int64_t met; /* sync/barge.c: when one of our fibers last found taken what it wanted */
+    uint32_t look_left; /* polls until the clock and the descriptors are looked at; 0: there are none */
+    uint32_t timers_helped; /* whose overdue timers we have looked at last */
 
     /* Shared. */
     _Alignas(64) struct wefti_counters counters;
@@ -152,7 +157,7 @@ struct wefti_io;
 struct wefti_sched {
     const char *name;
     bool one_thread; /* only worker 0 exists */
-    bool wake_each;  /* K3: every submit wakes a sleeper, also while another searches */
+    bool wake_each; /* K3: every submit wakes a sleeper, also while another searches */
     bool central; /* a control thread hands out all tasks: workers do not search, and do not keep their fibers either */
     /* Take a task that has just become SCHEDULED; never fails.  (What outside threads submit goes to the global queue
      * without the scheduler: wefti_submit.) */
@@ -210,9 +215,8 @@ struct wefti_annex {
     void (*report)(struct wefti_annex *annex);
     /* After stop.  0: it is gone; -EBUSY: it is used still. */
     int (*end)(struct wefti_annex *annex);
-    /* For dumps, of any poll task: what it waits for when it is idle, or NULL if it is none of its.  *claimed: its word says RUNNING only
-     * because somebody has claimed it (word.h); it is in a queue.  May be NULL. */
-    const char *(*describe)(struct weft_task *task, bool *claimed);
+    /* For dumps, of any poll task: what it waits for when it is idle, or NULL if it is none of its.  May be NULL. */
+    const char *(*describe)(struct weft_task *task);
 };
 
 /* State of the simulator, of the reactor; sim.c, reactor.h. */
@@ -270,6 +274,12 @@ static inline struct wefti_worker *wefti_worker_of(const struct weft_runtime *rt
     return w && w->rt == rt ? w : NULL;
 }
 
+/* What the calling worker runs, or NULL. */
+static inline struct weft_task *wefti_current(const struct wefti_worker *w) { return load_own(&w->current); }
+static inline void wefti_set_current(struct wefti_worker *w, struct weft_task *task) {
+    store_relaxed(&w->current, task); /* to others, for a look */
+}
+
 /* The other workers, if tasks may be taken from them at all: in turn from `first`, or from a random one.
  *     for (struct wefti_others o = wefti_others_randomly(w); (victim = wefti_others_next(&o));) */
 struct wefti_others {
@@ -296,6 +306,22 @@ static inline struct wefti_worker *wefti_others_next(struct wefti_others *others
 /* It is a fiber of this worker's, which waits for its turn in the worker's own queue. */
 static inline bool wefti_worker_keeps(const struct wefti_worker *w, const struct weft_task *task) {
     return wefti_task_is_pinned(task) && !w->central;
+}
+
+/* The fiber that rests is IDLE now; or queued, since it was woken or cancelled. */
+static inline void wefti_worker_unrest(struct wefti_worker *w) {
+    struct weft_task *task = load_own(&w->resting);
+    store_relaxed(&w->resting, NULL); /* to others, for a look */
+    if (wefti_word_to_idle(&task->word))
+        wefti_chain_append(&w->pinned, &task->link);
+}
+
+/* Is that the fiber that rests here?  Then it is the caller's, who queues it. */
+static inline bool wefti_worker_take_resting(struct wefti_worker *w, const struct weft_task *task) {
+    if (load_own(&w->resting) != task)
+        return false;
+    store_relaxed(&w->resting, NULL); /* to others, for a look */
+    return true;
 }
 
 /* The running task has been asked to let others run. */
@@ -359,6 +385,8 @@ void wefti_check_handle(const struct weft_task *task, const char *call, uint64_t
 #define CHECK_ALIVE(task) ((void)0)
 #define CHECK_HANDLE(task) ((void)0)
 #endif
+/* What a task does, as far as can be seen: RUNNING also if its word does not say so. */
+enum wefti_life wefti_task_life(const struct weft_task *task);
 /* The one function that wakes a waker; it is spent. */
 void wefti_wake(wefti_waker waker);
 /* Wake a task without having a reference to it: it was alive when the caller, a worker of its runtime, learned of it.  Should it be
@@ -380,7 +408,7 @@ void wefti_submit(struct weft_task *task, enum wefti_submit why);
 /* -- dump.c ------------------------------------------------------------------------------------------ */
 /* weft_dump with at most so many tasks. */
 /* As struct wefti_annex's describe; of fibers as well. */
-const char *wefti_describe(const struct weft_task *task, bool *claimed);
+const char *wefti_describe(const struct weft_task *task);
 int wefti_dump(struct weft_runtime *rt, int fd, uint64_t most);
 /* The number of a string in the runtime's table of reasons; 0 when the table is full. */
 uint16_t wefti_reason(struct weft_runtime *rt, const char *what);
@@ -465,17 +493,14 @@ static inline uint32_t wefti_since(const struct wefti_worker *w) {
 }
 
 /* -- Every poll, inline ------------------------------------------------------------------------------ */
-/* A task that has come out of a queue is RUNNING now, and the worker's current one.  False: it was cancelled before it began; it
- * has been ended, and is never entered. */
+/* A task that has come out of a queue is the worker's current one now.  False: it was cancelled before it began; it has been ended, and is
+ * never entered.  A fiber that has begun learns of a cancel where it waits. */
 static inline bool wefti_worker_begin(struct wefti_worker *w, struct weft_task *task) {
-    if (task->home) { /* a fiber that has begun: it learns of a cancel where it waits */
-        if (wefti_word_life(load_relaxed(&task->word)) != WEFTI_RUNNING) /* after a yield it still is: only we run it */
-            wefti_word_to_running(&task->word);
-    } else if (WEFTI_UNLIKELY(!wefti_word_enter(&task->word))) {
+    if (WEFTI_UNLIKELY(!wefti_word_enter(&task->word)) && !task->home) {
         wefti_worker_skip(w, task);
         return false;
     }
-    w->current = task;
+    wefti_set_current(w, task);
     wefti_count(&w->counters.polls, 1);
     return true;
 }

@@ -31,7 +31,6 @@ static void refuse(struct weft_task *task, void (*undo)(struct weft_task *task),
         wefti_account_undo(wefti_fiber_of(task));
     if (undo)
         undo(task);
-    wefti_word_to_running(&task->word);
     wefti_word_ref(&task->word); /* ours, until the next line but one */
     wefti_word_to_complete(&task->word);
     if (handle)

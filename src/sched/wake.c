@@ -49,6 +49,15 @@ void wefti_task_unref(struct weft_task *task, uint64_t clear) {
     wefti_slab_give(&rt->slab, w ? &w->cache : NULL, task);
 }
 
+/* One that rests on the calling worker needs no more than to be queued. */
+static bool wake_resting(struct weft_task *task) {
+    struct wefti_worker *w = wefti_worker_self();
+    if (WEFTI_LIKELY(!w || !wefti_worker_take_resting(w, task)))
+        return false;
+    wefti_chain_append(&w->pinned, &task->link);
+    return true;
+}
+
 void wefti_wake(wefti_waker waker) {
     if (waker & 1) {
         wefti_park_wake((struct wefti_park *)(waker - 1));
@@ -57,17 +66,20 @@ void wefti_wake(wefti_waker waker) {
     struct weft_task *task = (struct weft_task *)waker;
     if (!task)
         return;
-    if (wefti_word_wake(&task->word))
+    if (!wake_resting(task) && wefti_word_wake(&task->word))
         wefti_submit(task, WEFTI_SUBMIT_WAKE);
     wefti_task_unref(task, 0);
 }
 
 void wefti_wake_loosely(struct weft_task *task) {
-    if (wefti_word_wake(&task->word))
+    if (!wake_resting(task) && wefti_word_wake(&task->word))
         wefti_submit(task, WEFTI_SUBMIT_WAKE);
 }
 
 void wefti_wake_unless(struct weft_task *task, uint16_t sub) {
+    struct wefti_worker *w = wefti_worker_self();
+    if (w && load_own(&w->resting) == task)
+        wefti_worker_unrest(w); /* it may sleep through this */
     if (wefti_word_wake_unless(&task->word, sub))
         wefti_submit(task, WEFTI_SUBMIT_WAKE);
 }
@@ -107,6 +119,9 @@ void weft_waker_wake_keep(weft_waker waker) { weft_waker_wake(weft_waker_clone(w
 /* -- Cancellation ---------------------------------------------------------------------------------------- */
 
 void wefti_cancel_wake(struct weft_task *task, bool queue) {
+    struct wefti_worker *w = wefti_worker_self();
+    if (w && load_own(&w->resting) == task)
+        wefti_worker_unrest(w);
     if (queue)
         wefti_submit(task, WEFTI_SUBMIT_WAKE);
     else if (wefti_task_is_fiber(task) &&
@@ -185,12 +200,23 @@ void weft_task_drop(weft_task *handle) {
 
 weft_task *weft_task_self(void) {
     struct wefti_worker *w = wefti_worker_self();
-    return w ? w->current : NULL;
+    return w ? wefti_current(w) : NULL;
 }
 
 const char *weft_task_name(const weft_task *task) {
     CHECK_ALIVE(task);
     return task->name;
+}
+
+enum wefti_life wefti_task_life(const struct weft_task *task) {
+    enum wefti_life life = wefti_word_life(load_relaxed((wefti_word *)(uintptr_t)&task->word)); /* a look */
+    const struct weft_runtime *rt = wefti_task_rt(task);
+    for (uint32_t i = 0; life == WEFTI_SCHEDULED && i < rt->workers; i++)
+        if (load_relaxed(&rt->worker[i].current) == task) /* a look */
+            life = WEFTI_RUNNING;
+        else if (load_relaxed(&rt->worker[i].resting) == task) /* a look */
+            life = WEFTI_IDLE;
+    return life;
 }
 
 const char *weft_task_state(const weft_task *task) {
@@ -199,11 +225,7 @@ const char *weft_task_state(const weft_task *task) {
     if (wefti_task_is_fiber(task) &&
         load_relaxed(&((struct wefti_fiber *)(uintptr_t)task)->waits) == wefti_waits_budget)
         return "exhausted"; /* a look */
-    enum wefti_life life = wefti_word_life(load_relaxed((wefti_word *)(uintptr_t)&task->word)); /* a look */
-    bool claimed = false;
-    if (life == WEFTI_RUNNING)
-        wefti_describe(task, &claimed);
-    return names[claimed ? WEFTI_SCHEDULED : life];
+    return names[wefti_task_life(task)];
 }
 
 /* The string's number in the runtime's table goes into the word's sub-state; 0 is none. */
@@ -213,7 +235,7 @@ void weft_task_waits_for(weft_task *self, const char *what) {
 
 weft_poll weft_done(weft_task *self, int status, void *value) {
     struct wefti_worker *w = wefti_worker_self();
-    wefti_assert(w && w->current == self, (uintptr_t)self); /* only the running task has a result to leave */
+    wefti_assert(w && wefti_current(w) == self, (uintptr_t)self); /* only the running task has a result to leave */
     wefti_assert(status <= 0, (unsigned)status);
     w->done = (weft_result){status, value};
     return WEFT_READY;

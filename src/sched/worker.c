@@ -8,36 +8,49 @@
 
 /* -- Running one task ------------------------------------------------------------------------------------ */
 
-void wefti_worker_finish(struct wefti_worker *w, struct weft_task *task, weft_result result) {
-    struct wefti_owner *owner = NULL; /* who is told when it is COMPLETE */
-    store_relaxed(&task->status, result.status); /* published by to_complete */
-    if (task->drop) {
-        bool fiber = wefti_task_is_fiber(task);
-        if (fiber && wefti_fiber_of(task)->owner && wefti_fiber_of(task)->owner->kind->left)
-            owner = wefti_fiber_of(task)->owner;
-        /* It runs as its task, and unlocks what that has locked.  A fiber's is our own, and has no stack that could wait. */
-        w->current = fiber ? NULL : task;
-        task->drop(wefti_task_state(task));
-        w->current = NULL;
-    }
-    task->value = result.value;
-    w->current = NULL; /* it may be gone soon */
+/* The rest of finish, for who waits for it. */
+static __attribute__((noinline)) void tell_joiner(struct weft_task *task) {
+    wefti_wake(load_relaxed(&task->joiner)); /* ordered by to_complete */
+    wefti_task_unref(task, 0);
+}
+
+static inline void complete(struct wefti_worker *w, struct weft_task *task, void *value, struct wefti_owner *owner) {
+    task->value = value;
+    wefti_set_current(w, NULL); /* it may be gone soon */
     uint64_t word = wefti_word_to_complete(&task->word);
     /* Release: who sees this end also sees the spawns before it (wefti_live). */
     store_release(&w->counters.completed, load_own(&w->counters.completed) + 1);
     if (owner)
         owner->kind->left(owner); /* only now: who awaits all children finds each of them COMPLETE */
-    if (word & WEFTI_JOINED) {
-        wefti_wake(load_relaxed(&task->joiner)); /* ordered by to_complete */
-        wefti_task_unref(task, 0);
-    } else if (wefti_word_refs(word) == 0) {
+    if (word & WEFTI_JOINED)
+        tell_joiner(task);
+    else if (wefti_word_refs(word) == 0)
         wefti_slab_give(&w->rt->slab, &w->cache, task);
-    }
+}
+
+static __attribute__((noinline)) void drop_and_complete(struct wefti_worker *w, struct weft_task *task, void *value) {
+    struct wefti_owner *owner = NULL; /* who is told when it is COMPLETE */
+    bool fiber = wefti_task_is_fiber(task);
+    if (fiber && wefti_fiber_of(task)->owner && wefti_fiber_of(task)->owner->kind->left)
+        owner = wefti_fiber_of(task)->owner;
+    /* It runs as its task, and unlocks what that has locked.  A fiber's is our own, and has no stack that could wait. */
+    wefti_set_current(w, fiber ? NULL : task);
+    task->drop(wefti_task_state(task));
+    wefti_set_current(w, NULL);
+    complete(w, task, value, owner);
+}
+
+void wefti_worker_finish(struct wefti_worker *w, struct weft_task *task, weft_result result) {
+    store_relaxed(&task->status, result.status); /* published by to_complete */
+    if (task->drop)
+        drop_and_complete(w, task, result.value);
+    else
+        complete(w, task, result.value, NULL);
 }
 
 void wefti_worker_skip(struct wefti_worker *w, struct weft_task *task) {
     wefti_count(&w->counters.cancelled, 1);
-    w->current = NULL; /* its drop function is nobody's code: not that of a fiber that we are about to leave */
+    wefti_set_current(w, NULL); /* its drop function is nobody's code: not that of a fiber that we are about to leave */
     wefti_worker_finish(w, task, (weft_result){-ECANCELED, NULL});
 }
 
@@ -46,7 +59,7 @@ static void run(struct wefti_worker *w, struct weft_task *task) {
         return;
     w->done = (weft_result){0, NULL}; /* a join that helps restores this and w->current for the task below */
     weft_poll said = task->poll(task, wefti_task_state(task));
-    w->current = NULL;
+    wefti_set_current(w, NULL);
     if (said == WEFT_READY) {
         wefti_worker_finish(w, task, w->done);
     } else if (said == WEFT_PENDING) {
@@ -54,9 +67,9 @@ static void run(struct wefti_worker *w, struct weft_task *task) {
         if (wefti_word_to_idle(&task->word))
             w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
     } else if (said == WEFT_YIELD) {
-        /* It stays RUNNING in the queue, as a fiber does: a wake only leaves its mark (B50), and who takes it out looks whether it must end.
-         * A control thread and the simulator go by the word. */
-        if (WEFTI_UNLIKELY(w->central || w->rt->sim))
+        /* A wake meanwhile has only left its mark (B50), and who takes it out looks whether it must end. */
+        if (WEFTI_UNLIKELY(wefti_word_life(load_relaxed(&task->word)) ==
+                           WEFTI_RUNNING)) /* it has waited in weft_join */
             wefti_word_to_yielded(&task->word);
         w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
     }
@@ -102,12 +115,12 @@ void wefti_worker_wake(struct wefti_worker *w) {
     if (w->rt->wake) {
         /* Whoever calls is in the midst of something: metered code in there must not make its fiber yield. */
         struct wefti_worker *self = wefti_worker_self();
-        struct weft_task *current = self ? self->current : NULL;
+        struct weft_task *current = self ? wefti_current(self) : NULL;
         if (self)
-            self->current = NULL;
+            wefti_set_current(self, NULL);
         w->rt->wake(w->rt->wake_arg);
         if (self)
-            self->current = current;
+            wefti_set_current(self, current);
     }
 }
 

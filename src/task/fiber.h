@@ -41,7 +41,7 @@ struct wefti_owned {
 struct wefti_fiber {
     struct weft_task task; /* task.pointer: the argument */
 
-    /* Zero at first, up to the lock and the two counts behind it. */
+    /* Zero at first, up to `waits_since`. */
     struct wefti_stack *stack; /* NULL: not begun, or ended */
     _Atomic(const char *) waits; /* for dumps: what it waits for */
     void **locals; /* table of fiber-locals, or NULL */
@@ -71,7 +71,7 @@ struct wefti_fiber {
 extern const char wefti_waits_budget[];
 
 _Static_assert(sizeof(struct wefti_fiber) == 192, "three cache lines");
-_Static_assert(offsetof(struct wefti_fiber, stack_log2) == 104, "zero before that");
+_Static_assert(offsetof(struct wefti_fiber, waits_since) == 112, "zero before that");
 
 static inline struct wefti_fiber *wefti_fiber_of(struct weft_task *task) {
     return (struct wefti_fiber *)(void *)task; /* task is the first field */

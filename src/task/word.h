@@ -8,20 +8,23 @@
  *              16-23  shield depth: above 0, CANCELLED has no effect
  *              24-47  references: one for the scheduler until COMPLETE, one a handle, one a waker
  *              48-63  the kind's own sub-state
- *         IDLE -> SCHEDULED -> RUNNING -> IDLE | COMPLETE.  RUNNING -> SCHEDULED is RUNNING -> IDLE -> SCHEDULED made in
- *         one step, by whoever runs the task.
- *         Who hands something to an idle task makes it RUNNING at once and queues it so (claim), which saves the step between.
+ *         IDLE -> SCHEDULED -> RUNNING -> IDLE | COMPLETE.  To others a task that runs is the same as one that waits for its turn: who wakes
+ *         it leaves a mark, who cancels it too.  So a runner does not say in the word that he runs it, and saves a read-modify-write: it
+ *         stays SCHEDULED, and is RUNNING in that a worker says so (wefti_worker.current).  RUNNING stands in the word where that does not tell
+ *         enough: of a poll that waits in weft_join below others, of a shard.
  * Who.    1 Whoever makes it SCHEDULED puts it into a queue, once.  A queue holds no reference.
- *         2 Whoever takes it out of a queue makes it RUNNING; from then on its fields are the runner's.
+ *         2 Whoever takes it out of a queue runs it (enter); from then on its fields are the runner's.
  *         3 task->joiner belongs to whoever set JOINING; once COMPLETE with JOINED, to the completer.
  *         4 The result is written before COMPLETE and read after it.
  *         5 Who drops the last reference frees.
- * Race.   waker: W1 write what the task waits for     runner: R1 poll: look at it, find nothing
- *                W2 IDLE: make SCHEDULED, queue it            R2 to_idle: RUNNING -> IDLE, capturing NOTIFIED
- *                   else: set NOTIFIED                        R3 NOTIFIED was set: queue it again
+ * Race.   waker: W1 write what the task waits for     runner: R0 enter: NOTIFIED is spent
+ *                W2 IDLE: make SCHEDULED, queue it            R1 poll: look at it, find nothing
+ *                   else: set NOTIFIED                        R2 to_idle: IDLE, capturing NOTIFIED
+ *                                                             R3 NOTIFIED was set: queue it again
  * Claim.  A wake is never lost and never queues a task twice.
  * Why.    W2 and R2 are read-modify-writes of one word: if W2 comes first R2 captures it; if R2 comes first W2 finds IDLE.
  *         W2 is made even when NOTIFIED is set already: its release is what makes W1 visible to the next poll.
+ *         R0 only looks, unless it has something to clear: a W2 that it misses is captured by R2.
  * Checked by.  test/model/word.c, test/unit/task_word.c
  */
 #ifndef WEFTI_TASK_WORD_H
@@ -76,46 +79,50 @@ static inline void wefti_word_spawn(wefti_word *word, bool handle) {
     store_release(word, fresh);
 }
 
-/* SCHEDULED -> RUNNING.  True: enter it.  False: it was cancelled while queued and is never entered (J31).
- * A NOTIFIED is spent: the poll that begins now sees what was written before that wake. */
-static inline bool wefti_word_to_running(wefti_word *word) {
+/* Queued, or run by somebody. */
+static inline bool wefti_word_is_active(uint64_t word) {
+    return wefti_word_life(word) == WEFTI_SCHEDULED || wefti_word_life(word) == WEFTI_RUNNING;
+}
+
+/* SCHEDULED -> RUNNING, for those who want it to be seen.  By who runs it.  Acquires, as enter. */
+static inline void wefti_word_to_running(wefti_word *word) {
     uint64_t found = load_relaxed(word); /* only compared */
     do
         wefti_assert(wefti_word_life(found) == WEFTI_SCHEDULED, found);
-    while (!cas_acquire(word, &found, wefti_word_with(found, WEFTI_RUNNING) & ~WEFTI_NOTIFIED)); /* pairs with W2, R2 */
-    return !wefti_word_must_end(found);
+    while (!cas_acquire(word, &found, wefti_word_with(found, WEFTI_RUNNING))); /* pairs with W2, R2 */
 }
 
-/* By whoever takes it out of a queue: RUNNING already if it was claimed (below), else SCHEDULED -> RUNNING.  As to_running. */
+/* By whoever has taken it out of a queue (R0).  True: run it.  False: it was cancelled meanwhile; one that has not begun is never entered (J31).
+ * A NOTIFIED is spent: the poll that begins now sees what was written before that wake. */
 static inline bool wefti_word_enter(wefti_word *word) {
-    uint64_t found = load_acquire(word); /* pairs with cancel, for the drop function; the queue orders the rest */
-    if (wefti_word_life(found) != WEFTI_RUNNING)
-        return wefti_word_to_running(word);
-    if (found & WEFTI_NOTIFIED) /* spent, as in to_running */
+    uint64_t found = load_acquire(word); /* pairs with W2, R2, cancel */
+    wefti_assert(wefti_word_is_active(found), found);
+    if (WEFTI_LIKELY(!(found & (WEFTI_NOTIFIED | WEFTI_CANCELLED))))
+        return true;
+    if (found & WEFTI_NOTIFIED)
         found = and_acquire(word, ~WEFTI_NOTIFIED); /* pairs with W2 */
     return !wefti_word_must_end(found);
 }
 
-/* After a poll that waits: RUNNING -> IDLE.  True: it was woken or cancelled meanwhile, is SCHEDULED now, and the caller
- * queues it (R2, R3). */
+/* After a poll that waits: IDLE.  True: it was woken or cancelled meanwhile, is SCHEDULED still, and the caller queues it (R2, R3). */
 static inline bool wefti_word_to_idle(wefti_word *word) {
     uint64_t found = load_relaxed(word); /* only compared */
     for (;;) {
-        wefti_assert(wefti_word_life(found) == WEFTI_RUNNING, found);
+        wefti_assert(wefti_word_is_active(found), found);
         bool again = (found & WEFTI_NOTIFIED) || wefti_word_must_end(found);
         uint64_t next = wefti_word_with(found, again ? WEFTI_SCHEDULED : WEFTI_IDLE) & ~WEFTI_NOTIFIED;
         /* Release: what this poll wrote, to wake, which queues it for the next.  What a waker wrote before its NOTIFIED is
-         * not lost by clearing that: its release goes on through this swap to the next to_running. */
+         * not lost by clearing that: its release goes on through this swap to the next enter. */
         if (cas_release(word, &found, next))
             return again;
     }
 }
 
-/* After a poll that yields: RUNNING -> SCHEDULED; the caller queues it. */
+/* After a poll that yields, for those who go by the word: SCHEDULED, and a NOTIFIED is spent; the caller queues it. */
 static inline void wefti_word_to_yielded(wefti_word *word) {
     uint64_t found = load_relaxed(word); /* only compared */
     do
-        wefti_assert(wefti_word_life(found) == WEFTI_RUNNING, found);
+        wefti_assert(wefti_word_is_active(found), found);
     while (
         !cas_relaxed(word, &found, wefti_word_with(found, WEFTI_SCHEDULED) & ~WEFTI_NOTIFIED)); /* the queue orders */
 }
@@ -139,25 +146,23 @@ static inline bool wefti_word_wake_unless(wefti_word *word, uint16_t sub) {
 
 static inline bool wefti_word_wake(wefti_word *word) { return wefti_word_wake_unless(word, 0); }
 
-/* To an idle task without a sub-state: IDLE -> RUNNING.  True: it is the caller's now, with all its fields, as if he ran it, and he puts it
- * into a queue, from which it goes on as it is.  Who wakes it meanwhile sets NOTIFIED. */
+/* To an idle task without a sub-state: IDLE -> SCHEDULED.  True: it is the caller's now, with all its fields, as if he ran it, and he puts
+ * it into a queue.  Who wakes it meanwhile sets NOTIFIED. */
 static inline bool wefti_word_claim(wefti_word *word) {
     uint64_t found = load_relaxed(word); /* only compared */
     return (found & (WEFTI_LIFE_MASK | WEFTI_SUB_MASK)) == WEFTI_IDLE &&
            cas_acquire(word, &found,
-                       wefti_word_with(found, WEFTI_RUNNING)); /* pairs with to_idle: what the last run left */
+                       wefti_word_with(found, WEFTI_SCHEDULED)); /* pairs with to_idle: what the last run left */
 }
 
-/* A wake by the only worker that may run it.  True: it was IDLE, is RUNNING now, and the caller puts it into its own queue, where it
- * waits for its turn.  Relaxed: who was the last runner, and will be the next, is the caller; what other wakers wrote before they set
+/* A wake by the only worker that may run it.  True: it was IDLE, is SCHEDULED now, and the caller puts it into its own queue.  Relaxed: who was the last runner, and will be the next, is the caller; what other wakers wrote before they set
  * NOTIFIED goes on through this swap to the next to_idle. */
 static inline bool wefti_word_wake_here(wefti_word *word) {
     uint64_t found = load_relaxed(word); /* only compared */
     for (;;) {
         bool idle = wefti_word_life(found) == WEFTI_IDLE;
-        wefti_assert(idle || wefti_word_life(found) == WEFTI_SCHEDULED || wefti_word_life(found) == WEFTI_RUNNING,
-                     found);
-        if (cas_relaxed(word, &found, idle ? wefti_word_with(found, WEFTI_RUNNING) : found | WEFTI_NOTIFIED))
+        wefti_assert(idle || wefti_word_is_active(found), found);
+        if (cas_relaxed(word, &found, idle ? wefti_word_with(found, WEFTI_SCHEDULED) : found | WEFTI_NOTIFIED))
             return idle;
     }
 }
@@ -207,13 +212,13 @@ static inline bool wefti_word_unshield(wefti_word *word) {
     return true;
 }
 
-/* The last step of a run: RUNNING -> COMPLETE.  Returns the word as it became.
+/* The last step of a run: COMPLETE.  Returns the word as it became.
  * With JOINED in it, task->joiner is now the caller's, who wakes it and then drops the scheduler's reference himself: until
  * then the waiter's handle must not be the last.  Without JOINED that reference has been dropped in the same step. */
 static inline uint64_t wefti_word_to_complete(wefti_word *word) {
     uint64_t found = load_relaxed(word); /* only compared */
     for (;;) {
-        wefti_assert(wefti_word_life(found) == WEFTI_RUNNING && wefti_word_refs(found) > 0, found);
+        wefti_assert(wefti_word_is_active(found) && wefti_word_refs(found) > 0, found);
         uint64_t next = wefti_word_with(found, WEFTI_COMPLETE);
         if (!(found & WEFTI_JOINED))
             next -= WEFTI_REF_ONE;

@@ -202,7 +202,39 @@ MC_CASE(fiber_cancel_against_wake, cancel_against_wake, .arg = ON(1, WEFT_SCHED_
 MC_CASE(fiber_cancel_against_wake_bounded, cancel_against_wake, .arg = ON(1, WEFT_SCHED_RING), .proves = "J30 J31",
         .bound = 1, .stale_counts = true, .seconds = 6);
 
-/* -- Yield: RUNNING in the worker's own queue -------------------------------------------------------------------------------- */
+/* -- Rest: waits, and is not IDLE yet ------------------------------------------------------------------------------------------ */
+
+/* Two of one worker wait, the first of them at rest while the second runs; who wakes or cancels is outside. */
+static void wake_against_rest(void) {
+    start();
+    weft_task *task = go(wait_once, NULL), *other = go(wait_once, NULL);
+    set_event();
+    mc_assert(finish(task) == 0 && finish(other) == 0);
+    mc_assert(ran == 4);
+    stop_quietly();
+}
+MC_CASE(fiber_rest_wake, wake_against_rest, .arg = ON(1, WEFT_SCHED_RING), .proves = "J30 B51 B52", .bound = 1,
+        .stale_counts = true, .seconds = 4);
+MC_CASE(fiber_rest_wake_pct, wake_against_rest, .arg = ON(1, WEFT_SCHED_RING), .proves = "J30 B51 B52", .mode = MC_PCT,
+        .max_exec = 10000);
+
+/* ... or who wakes it runs after it. */
+MC_CASE(fiber_rest_own_wake, wake_by_fiber, .arg = ON(1, WEFT_SCHED_RING), .proves = "J30", .bound = 1,
+        .stale_counts = true, .seconds = 4);
+
+static void cancel_against_rest(void) {
+    start();
+    weft_task *task = go(wait_once, NULL), *other = go(wait_once, NULL);
+    weft_task_cancel(task);
+    mc_assert(finish(task) == -ECANCELED);
+    set_event();
+    mc_assert(finish(other) == 0);
+    stop_quietly();
+}
+MC_CASE(fiber_rest_cancel, cancel_against_rest, .arg = ON(1, WEFT_SCHED_RING), .proves = "J31", .bound = 1,
+        .stale_counts = true, .seconds = 4);
+
+/* -- Yield: in the worker's own queue -------------------------------------------------------------------------------- */
 
 static int yield_then_wait(void *arg) {
     (void)arg;

@@ -23,7 +23,7 @@ static void begin(void) {
 /* Its task, which runs: a wake only notes itself; then the lanes. */
 static void start_process(void) {
     wefti_word_spawn(&task.word, false);
-    wefti_word_to_running(&task.word);
+    wefti_word_enter(&task.word);
     store_relaxed(&process.task, &task); /* O1 */
     wefti_mailbox_open(&process);        /* O2 */
 }

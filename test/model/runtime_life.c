@@ -163,7 +163,7 @@ MC_TEST(rt_dump_beside_wait) {
     mc_assert(task != NULL);
     task->name = "task";
     wefti_word_spawn(&task->word, false);
-    mc_assert(wefti_word_to_running(&task->word));
+    mc_assert(wefti_word_enter(&task->word));
     int a = mc_spawn(go_to_wait, NULL);
     mc_assert(weft_dump(&fake, 2) == 0);
     mc_join(a);

@@ -299,7 +299,7 @@ MC_TEST(join_registers_late, .proves = "B33") {
     child = wefti_slab_take(&rt.slab, NULL, 8);
     mc_assert(child != NULL);
     wefti_word_spawn(&child->word, true);
-    mc_assert(wefti_word_to_running(&child->word));
+    mc_assert(wefti_word_enter(&child->word));
     int a = mc_spawn(end_child, NULL);
     wefti_self_set(&worker[0]);
     mc_assert(weft_join(child, NULL, WEFT_NEVER) == 0);

@@ -49,7 +49,7 @@ MC_CASE(sim_outside_ends, outside_ends, .arg = 0, .bound = 3);
 MC_TEST(sim_outside_pokes, .bound = 2) {
     start(true);
     wefti_word_spawn(&task.word, false);
-    wefti_word_to_running(&task.word); /* a wake only notes itself */
+    wefti_word_enter(&task.word); /* a wake only notes itself */
     wefti_alarm_set(&worker, &alarm, &task, SOON);
     int a = mc_spawn(end_outside, NULL);
     mc_assert(weft_drive(&rt, 0) == 0);

@@ -16,7 +16,7 @@ static struct weft_task *spawn(struct wefti_slab_cache *from) {
 }
 
 static void end(struct weft_task *task, struct wefti_slab_cache *to) {
-    mc_assert(wefti_word_to_running(&task->word));
+    mc_assert(wefti_word_enter(&task->word));
     task->pointer = NULL;
     if (wefti_word_refs(wefti_word_to_complete(&task->word)) == 0)
         wefti_slab_give(&slab, to, task);

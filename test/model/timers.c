@@ -9,7 +9,7 @@
 
 static struct weft_runtime hand;
 static struct wefti_worker worker[2];
-static struct weft_task task[2]; /* RUNNING: a wake only notes itself */
+static struct weft_task task[2]; /* being run: a wake only notes itself */
 
 static struct wefti_alarm *begin(void) {
     hand.workers = 2;
@@ -20,7 +20,7 @@ static struct wefti_alarm *begin(void) {
         worker[i].shared = true;
         store_relaxed(&worker[i].timers_next, INT64_MAX);
         wefti_word_spawn(&task[i].word, false);
-        wefti_word_to_running(&task[i].word);
+        wefti_word_enter(&task[i].word);
     }
     return wefti_alloc(sizeof(struct wefti_alarm));
 }

@@ -115,7 +115,7 @@ MC_TEST(word_two_wakers, .proves = "B50 B52") {
 /* Two wakers of an idle task: it is queued once. */
 MC_TEST(word_wakers_of_idle, .proves = "B49 K6 K7 W32", .bound = 3) {
     wefti_word_spawn(&word, false);
-    wefti_word_to_running(&word);
+    wefti_word_enter(&word);
     mc_assert(!wefti_word_to_idle(&word));
     int a = mc_spawn(waker, (void *)0), b = mc_spawn(waker, (void *)1);
     mc_join(a), mc_join(b);
@@ -152,7 +152,7 @@ static void yield_until_cancelled(void) {
     for (;;) {
         while (!dequeue())
             wefti_relax();
-        if (!wefti_word_to_running(&word))
+        if (!wefti_word_enter(&word))
             return;
         wefti_word_to_yielded(&word);
         enqueue();
@@ -169,6 +169,15 @@ MC_TEST(word_cancel_against_yield, .proves = "J31") {
     mc_join(a);
 }
 
+/* A wake before the poll is answered by the poll. */
+MC_TEST(word_enter_spends_wake, .proves = "B50 B51") {
+    wefti_word_spawn(&word, false);
+    int a = mc_spawn(waker, (void *)0);
+    mc_join(a);
+    mc_assert(load_relaxed(&queued) == 0 && wefti_word_enter(&word) && load_relaxed(&event[0]));
+    mc_assert(!wefti_word_to_idle(&word));
+}
+
 /* What a poll wrote before it yielded is seen by the next one, on another worker. */
 static int progress; /* plain */
 
@@ -176,14 +185,14 @@ static void second_worker(void *unused) {
     (void)unused;
     while (!dequeue())
         wefti_relax();
-    wefti_word_to_running(&word);
+    wefti_word_enter(&word);
     progress++;
 }
 
 MC_TEST(word_yield_hands_over, .proves = "B33") {
     wefti_word_spawn(&word, false);
     int a = mc_spawn(second_worker, NULL);
-    wefti_word_to_running(&word);
+    wefti_word_enter(&word);
     progress++;
     wefti_word_to_yielded(&word);
     enqueue();
@@ -191,18 +200,38 @@ MC_TEST(word_yield_hands_over, .proves = "B33") {
     mc_assert(progress == 2);
 }
 
+/* A shard's turn: what the last one wrote before it made it IDLE is seen by the next, whoever made it SCHEDULED. */
+static void last_turn(void *unused) {
+    (void)unused;
+    progress++;
+    store_release(&word, WEFTI_IDLE | WEFTI_REF_ONE);
+}
+
+MC_TEST(word_running_sees_last_turn, .proves = "K6") {
+    store_relaxed(&word, WEFTI_RUNNING | WEFTI_REF_ONE);
+    int a = mc_spawn(last_turn, NULL);
+    uint64_t idle = WEFTI_IDLE | WEFTI_REF_ONE;
+    while (!cas_relaxed(&word, &idle, WEFTI_SCHEDULED | WEFTI_REF_ONE)) {
+        idle = WEFTI_IDLE | WEFTI_REF_ONE;
+        wefti_relax();
+    }
+    wefti_word_to_running(&word);
+    mc_assert(++progress == 2);
+    mc_join(a);
+}
+
 static void second_worker_after_wake(void *unused) {
     (void)unused;
     if (!wefti_word_wake(&word))
         return;
     progress++; /* the waker queues the task by its link: the last runner must be done with it */
-    wefti_word_to_running(&word);
+    wefti_word_enter(&word);
     progress++;
 }
 
 MC_TEST(word_idle_hands_over, .proves = "B33 B51") {
     wefti_word_spawn(&word, false);
-    wefti_word_to_running(&word);
+    wefti_word_enter(&word);
     int a = mc_spawn(second_worker_after_wake, NULL);
     progress++;
     wefti_word_to_idle(&word);
@@ -218,7 +247,7 @@ static void cancel_idle(void *unused) {
 
 MC_TEST(word_idle_hands_over_to_cancel, .proves = "B51") {
     wefti_word_spawn(&word, false);
-    wefti_word_to_running(&word);
+    wefti_word_enter(&word);
     int a = mc_spawn(cancel_idle, NULL);
     progress++;
     wefti_word_to_idle(&word);
@@ -235,7 +264,7 @@ static void write_and_cancel(void *unused) {
 MC_TEST(word_cancel_publishes, .proves = "J31") {
     wefti_word_spawn(&word, false);
     int a = mc_spawn(write_and_cancel, NULL);
-    if (!wefti_word_to_running(&word))
+    if (!wefti_word_enter(&word))
         mc_assert(progress == 1);
     mc_join(a);
 }
@@ -243,7 +272,7 @@ MC_TEST(word_cancel_publishes, .proves = "J31") {
 /* The same of one that was claimed, and went from hand to queue as it is. */
 static void claimed(void) {
     wefti_word_spawn(&word, false);
-    wefti_word_to_running(&word);
+    wefti_word_enter(&word);
     mc_assert(!wefti_word_to_idle(&word) && wefti_word_claim(&word));
 }
 
@@ -268,7 +297,7 @@ MC_TEST(word_claimed_sees_wakers, .proves = "B50 B52") {
 /* While shielded a cancel waits; it takes effect at the end of the poll that removed the shield. */
 MC_TEST(word_cancel_against_shield, .proves = "B56", .bound = 3) {
     wefti_word_spawn(&word, false);
-    wefti_word_to_running(&word);
+    wefti_word_enter(&word);
     mc_assert(wefti_word_shield(&word));
     int a = mc_spawn(cancel, NULL);
     bool again = wefti_word_to_idle(&word); /* shielded: only a wake could bring it back */
@@ -277,10 +306,10 @@ MC_TEST(word_cancel_against_shield, .proves = "B56", .bound = 3) {
     mc_assert(load_relaxed(&queued) == 0);
     if (wefti_word_wake(&word))
         enqueue();
-    mc_assert(dequeue() && wefti_word_to_running(&word)); /* entered: the shield still stands */
+    mc_assert(dequeue() && wefti_word_enter(&word)); /* entered: the shield still stands */
     wefti_word_unshield(&word);
     mc_assert(wefti_word_to_idle(&word));
-    mc_assert(!wefti_word_to_running(&word));
+    mc_assert(!wefti_word_enter(&word));
 }
 
 /* -- Join */
@@ -312,7 +341,7 @@ static bool register_sleeper(void) {
 
 MC_TEST(word_join_against_complete, .proves = "B33 B55", .bound = 3) {
     wefti_word_spawn(&word, true);
-    wefti_word_to_running(&word);
+    wefti_word_enter(&word);
     int a = mc_spawn(complete, NULL);
     if (register_sleeper())
         wefti_park_sleep(&sleeper, INT64_MAX);
@@ -324,7 +353,7 @@ MC_TEST(word_join_against_complete, .proves = "B33 B55", .bound = 3) {
 /* Whoever ends it looks at the joiner, and wakes it: until then its reference stays, and with it the task. */
 MC_TEST(word_joined_keeps_reference, .proves = "B54 B55") {
     wefti_word_spawn(&word, true);
-    wefti_word_to_running(&word);
+    wefti_word_enter(&word);
     mc_assert(register_sleeper());
     uint64_t ended = wefti_word_to_complete(&word);
     mc_assert((ended & WEFTI_JOINED) && wefti_word_refs(ended) == 2);
@@ -333,7 +362,7 @@ MC_TEST(word_joined_keeps_reference, .proves = "B54 B55") {
 /* A wait that gives up: it takes its waker back, or is woken. */
 MC_TEST(word_join_gives_up, .proves = "B55", .bound = 3) {
     wefti_word_spawn(&word, true);
-    wefti_word_to_running(&word);
+    wefti_word_enter(&word);
     int a = mc_spawn(complete, NULL);
     if (register_sleeper() && !wefti_word_join_unregister(&word)) {
         wefti_park_sleep(&sleeper, INT64_MAX);
@@ -345,7 +374,7 @@ MC_TEST(word_join_gives_up, .proves = "B55", .bound = 3) {
 
 MC_TEST(word_join_again_after_giving_up, .proves = "B55") {
     wefti_word_spawn(&word, true);
-    wefti_word_to_running(&word);
+    wefti_word_enter(&word);
     int a = mc_spawn(complete, NULL);
     for (int i = 0; i < 2; i++) {
         if (!register_sleeper())
@@ -375,7 +404,7 @@ static void join_too(void *unused) {
 
 MC_TEST(word_two_joiners, .proves = "B55", .bound = 3) {
     wefti_word_spawn(&word, true);
-    wefti_word_to_running(&word);
+    wefti_word_enter(&word);
     int a = mc_spawn(join_too, NULL);
     join_too(NULL);
     mc_join(a);
@@ -425,7 +454,7 @@ static void end_task(void *unused) {
 MC_TEST(word_end_against_drop, .proves = "B54", .bound = 3) {
     object = wefti_alloc(64);
     wefti_word_spawn(&word, true);
-    wefti_word_to_running(&word);
+    wefti_word_enter(&word);
     int a = mc_spawn(end_task, NULL);
     drop(WEFTI_JOINABLE);
     mc_join(a);
@@ -436,7 +465,7 @@ MC_TEST(word_end_against_two_drops, .proves = "B54") {
     object = wefti_alloc(64);
     wefti_word_spawn(&word, true);
     wefti_word_ref(&word);
-    wefti_word_to_running(&word);
+    wefti_word_enter(&word);
     int a = mc_spawn(end_task, NULL), b = mc_spawn(use_and_drop, (void *)2);
     drop(WEFTI_JOINABLE);
     mc_join(a), mc_join(b);
@@ -447,7 +476,7 @@ MC_TEST(word_end_against_two_drops, .proves = "B54") {
 MC_TEST(word_shortcut_sees_all, .proves = "B54", .bound = 3) {
     object = wefti_alloc(64);
     wefti_word_spawn(&word, true);
-    wefti_word_to_running(&word);
+    wefti_word_enter(&word);
     wefti_word_ref(&word);
     wefti_word_to_complete(&word);
     int a = mc_spawn(use_and_drop, (void *)1);
@@ -468,7 +497,7 @@ static void walk(void *unused) {
 MC_TEST(word_walk_against_end, .proves = "B54", .bound = 3) {
     object = wefti_alloc(64);
     wefti_word_spawn(&word, false);
-    wefti_word_to_running(&word);
+    wefti_word_enter(&word);
     int a = mc_spawn(walk, NULL);
     end_task(NULL);
     mc_join(a);
@@ -500,7 +529,7 @@ static void wake_and_drop(void *unused) {
 MC_TEST(word_wake_against_complete, .proves = "B53", .bound = 3) {
     object = wefti_alloc(64);
     wefti_word_spawn(&word, false);
-    wefti_word_to_running(&word);
+    wefti_word_enter(&word);
     wefti_word_ref(&word);
     int a = mc_spawn(wake_and_drop, NULL);
     end_task(NULL);
@@ -517,7 +546,7 @@ static void cancel_and_drop(void *unused) {
 MC_TEST(word_cancel_against_complete, .proves = "B53", .bound = 3) {
     object = wefti_alloc(64);
     wefti_word_spawn(&word, false);
-    wefti_word_to_running(&word);
+    wefti_word_enter(&word);
     wefti_word_ref(&word);
     int a = mc_spawn(cancel_and_drop, NULL);
     end_task(NULL);

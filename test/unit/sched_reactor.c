@@ -379,7 +379,7 @@ static weft_poll help(weft_task *self, void *state) {
     turn(rt);
     CHECK_EQ(stats(rt).active, 1);
     CHECK_EQ(stats(rt).ready, 2);
-    w->current = self; /* as help_end */
+    wefti_set_current(w, self); /* as help_end */
     return weft_done(self, 0, NULL);
 }
 

@@ -191,7 +191,7 @@ static void churn(unsigned index, void *arg) {
         struct weft_task **at = &held[harness_random(&random) % 64];
         if (*at) {
             /* As finish does: complete, dropping the scheduler's reference; the last holder gives it back. */
-            wefti_word_to_running(&(*at)->word);
+            wefti_word_enter(&(*at)->word);
             if (wefti_word_refs(wefti_word_to_complete(&(*at)->word)) == 0)
                 wefti_slab_give(&slab, mine, *at);
             *at = NULL;
@@ -203,7 +203,7 @@ static void churn(unsigned index, void *arg) {
     }
     for (int i = 0; i < 64; i++)
         if (held[i]) {
-            wefti_word_to_running(&held[i]->word);
+            wefti_word_enter(&held[i]->word);
             if (wefti_word_refs(wefti_word_to_complete(&held[i]->word)) == 0)
                 wefti_slab_give(&slab, mine, held[i]);
         }

@@ -1,0 +1,84 @@
+/* fiber_rest.c - a fiber that waits while others of its worker run: what is seen of it, and who wakes it. */
+#include "fiber.h"
+
+static struct {
+    weft_chan *chan;
+    weft_task *waiting;
+    _Atomic int state; /* what the thread outside is to do: 1 send; 2 cancel; 3 it has */
+} rest;
+
+static int receive(void *arg) {
+    (void)arg;
+    int value = 0, error = weft_chan_recv(rest.chan, &value, WEFT_NEVER);
+    return error ? error : value;
+}
+
+static bool is_idle(void) { return strcmp(weft_task_state(rest.waiting), "idle") == 0; }
+
+/* Start it, and let it come to its wait. */
+static void let_wait(void) {
+    rest.waiting = fiber_go(NULL, receive, NULL);
+    while (!is_idle())
+        CHECK_EQ(weft_yield(), 0);
+    CHECK_STR(weft_task_state(weft_task_self()), "running");
+}
+
+static weft_result end(void) {
+    weft_result result = {1, NULL};
+    CHECK_EQ(weft_join(rest.waiting, &result, WEFT_NEVER), 0);
+    weft_task_drop(rest.waiting);
+    return result;
+}
+
+static int talk(void *arg) {
+    (void)arg;
+    int value = 7;
+    let_wait(); /* woken by who runs after it */
+    CHECK_EQ(weft_chan_send(rest.chan, &value, WEFT_NEVER), 0);
+    CHECK(!is_idle());
+    CHECK_EQ((intptr_t)end().value, 7);
+    let_wait(); /* cancelled by him */
+    weft_task_cancel(rest.waiting);
+    CHECK_EQ(end().status, -ECANCELED);
+    return 0;
+}
+
+API_TEST(fiber_rest_own_worker, "J30 J31 B49", .workers = {1}) {
+    REQUIRE_EQ(weft_chan_create(sizeof(int), 0, &rest.chan), 0);
+    CHECK_EQ(fiber_run(talk, NULL).status, 0);
+    CHECK_EQ(weft_chan_destroy(rest.chan), 0);
+}
+
+/* Its worker never sleeps, and never stops running another of its fibers: it goes on all the same. */
+static int keep_busy(void *arg) {
+    for (int what = 1; what <= 2; what++) {
+        let_wait();
+        atomic_store(&rest.state, what);
+        while (!weft_task_is_done(rest.waiting) || (what == 2 && atomic_load(&rest.state) != 3))
+            CHECK_EQ(weft_yield(), 0);
+        weft_result result = end();
+        CHECK_EQ(result.status, what == 1 ? 0 : -ECANCELED);
+        CHECK_EQ((intptr_t)result.value, what == 1 ? 9 : 0);
+    }
+    return (void)arg, 0;
+}
+
+static void outside(unsigned index, void *arg) {
+    (void)index, (void)arg;
+    int value = 9;
+    REQUIRE_EVENTUALLY(atomic_load(&rest.state) == 1);
+    CHECK_EQ(weft_chan_send(rest.chan, &value, WEFT_NEVER), 0);
+    REQUIRE_EVENTUALLY(atomic_load(&rest.state) == 2);
+    weft_task_cancel(rest.waiting);
+    atomic_store(&rest.state, 3); /* done with it */
+}
+
+API_TEST(fiber_rest_from_outside, "J30 J31 B52", .workers = {1, 2}) {
+    REQUIRE_EQ(weft_chan_create(sizeof(int), 0, &rest.chan), 0);
+    weft_runtime *rt = fixture_begin_patient();
+    weft_task *busy = fiber_go(rt, keep_busy, NULL);
+    harness_threads(1, outside, NULL);
+    CHECK_EQ(fixture_finish(busy).status, 0);
+    fixture_end(rt);
+    CHECK_EQ(weft_chan_destroy(rest.chan), 0);
+}
