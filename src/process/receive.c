@@ -2,9 +2,18 @@
 #include "process/process.h"
 #include "task/account.h"
 
-/* Messages that a process takes without waiting, before others have their turn: a mailbox that is never empty must not keep a worker, and
- * the fibers that only that one runs. */
-#define IN_A_ROW 256u
+/* A mailbox that is never empty must not keep a worker, and the fibers that only that one runs.  After so many messages without a wait it is
+ * looked whether the process has had its time: that is shared by how long they take, and a receiver that is fast is not sent behind its senders each
+ * time, to find more than its caches hold. */
+#define IN_A_ROW 64u
+
+static void let_others_run(void) {
+    struct wefti_worker *w = wefti_worker_here();
+    if (w->central)
+        weft_yield(); /* who is asked for it there, again and again, counts as one that never waits */
+    else
+        weft_checkpoint();
+}
 
 static bool something_came(void *arg) {
     struct wefti_process *process = arg;
@@ -125,7 +134,7 @@ int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_d
         return -EDEADLK;
     if (WEFTI_UNLIKELY(++self->in_a_row >= IN_A_ROW) && until != WEFT_NOW) {
         self->in_a_row = 0;
-        weft_yield();
+        let_others_run();
     }
     int error = wefti_charge_channel_call();
     if (!error && WEFTI_UNLIKELY(wefti_fiber_must_end(wefti_fiber_self())))
