@@ -75,8 +75,8 @@ static double number(const char *json, const char *name) {
 static bool submit(struct bench_run *run, int port, unsigned shards, unsigned batch, unsigned count, char answer[600]) {
     char command[600];
     snprintf(command, sizeof command,
-             "'%s' tx load --node http://127.0.0.1:%d --shards %u --connections %d --batch %u --count %u", program,
-             port, shards, CONNECTIONS, batch, count);
+             "'%s' tx load --node http://127.0.0.1:%d --shards %u --connections %d --batch %u --count %u --time 60s",
+             program, port, shards, CONNECTIONS, batch, count);
     FILE *client = popen(command, "r");
     bool read = client && fgets(answer, 600, client);
     int status = client ? pclose(client) : -1;
