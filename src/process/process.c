@@ -49,11 +49,11 @@ static struct wefti_message *leave(struct wefti_process *process, int *reason) {
 static void ended(struct wefti_process *process, int status) {
     struct wefti_processes *table = process->table;
     struct wefti_message *links = leave(process, &status);
-    if (links)
-        wefti_links_end(table, links, status);
     struct wefti_worker *w = wefti_worker_here(); /* release functions are the user's */
     wefti_process_count(table, w, -1);
     wefti_process_give(process, w);
+    if (links) /* last: who hears of its end may have another in its place */
+        wefti_links_end(table, links, status);
 }
 
 static void fiber_ended(struct wefti_fiber *fiber) {

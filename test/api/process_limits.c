@@ -19,12 +19,39 @@ API_TEST(process_limit, "W2", .workers = {1, 2}) {
         CHECK_EQ(one, 7);
         CHECK_EQ(weft_process_cancel(rt, pid[3]), 0);
         REQUIRE_EVENTUALLY(weft_process_count(rt) == 9);
-        REQUIRE_EVENTUALLY(weft_process_go(rt, sit, NULL, &pid[3]) == 0); /* its slot is given back a moment later */
+        REQUIRE_EVENTUALLY(weft_process_go(rt, sit, NULL, &pid[3]) == 0); /* counted a moment later */
         for (int i = 0; i < 10; i++)
             CHECK_EQ(weft_process_cancel(rt, pid[i]), 0);
         REQUIRE_EVENTUALLY(weft_process_count(rt) == 0);
         REQUIRE_EVENTUALLY(fixture_stats(rt).completed == fixture_stats(rt).spawned);
     }
+    fixture_end(rt);
+}
+
+/* Who has heard of an end may have another in its place. */
+static int end_at_once(void *arg) { return (int)(intptr_t)arg; }
+static int replace_often(void *arg) {
+    (void)arg;
+    for (int i = 0; i < 200; i++) {
+        weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+        uint64_t number;
+        weft_pid pid;
+        spec.fn = end_at_once;
+        REQUIRE_EQ(weft_process_spawn_monitored(&spec, &pid, &number), 0);
+        CHECK_EQ(expect(WEFT_MESSAGE_DOWN).tag, number);
+        CHECK_EQ(weft_process_count(NULL), 1);
+    }
+    return 0;
+}
+API_TEST(process_limit_replaced, "W2", .workers = {1, 2, 4}) {
+    weft_config config = WEFT_CONFIG_INIT;
+    config.max_processes = 2;
+    weft_runtime *rt = fixture_begin(&config);
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_task *task;
+    spec.fn = replace_often;
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
     fixture_end(rt);
 }
 
