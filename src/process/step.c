@@ -63,7 +63,7 @@ weft_poll wefti_process_poll(struct weft_task *task, void *raw) {
     struct wefti_process_header *header = raw;
     struct wefti_process *process = header->process;
     struct wefti_processes *table = wefti_processes_here(wefti_task_rt(task)); /* process->table is on another line */
-    store_relaxed(&process->handed, false); /* it runs; for dumps */
+    store_relaxed(&process->handed, false); /* it runs; a hint to senders */
     for (uint32_t turn = 0; turn < TURNS; turn++) {
         if (WEFTI_UNLIKELY(wefti_word_must_end(load_relaxed(&task->word)))) /* a flag; between two steps, it ends */
             return WEFT_PENDING;
