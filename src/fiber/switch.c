@@ -48,6 +48,14 @@ static void give_stack(struct wefti_worker *w, struct wefti_stack *stack) {
 
 /* -- Leaving and arriving ---------------------------------------------------------------------------------- */
 
+/* Has the one that rests been woken or cancelled by others?  That is seen nowhere else; it is ready then, as what lies in the inbox.  Asked
+ * before each choice of a next one, so that it waits for its turn and not for the loop, from which many long turns may keep us. */
+static inline void look_at_resting(struct wefti_worker *w) {
+    struct weft_task *task = load_own(&w->resting);
+    if (task && WEFTI_UNLIKELY(load_relaxed(&task->word) & (WEFTI_NOTIFIED | WEFTI_CANCELLED))) /* a hint */
+        wefti_worker_unrest(w);
+}
+
 /* The fiber that was left to get here. */
 static inline void arrived(struct wefti_worker *w) {
     struct weft_task *task = w->left;
@@ -60,9 +68,7 @@ static inline void arrived(struct wefti_worker *w) {
         if (load_own(&w->resting))
             wefti_worker_unrest(w);
         store_relaxed(&w->resting, task); /* to others, for a look */
-        if (WEFTI_UNLIKELY(load_relaxed(&task->word) &
-                           (WEFTI_NOTIFIED | WEFTI_CANCELLED))) /* a hint: sooner than it must */
-            wefti_worker_unrest(w);
+        look_at_resting(w);
     } else if (wefti_word_to_idle(&task->word)) {
         w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
     }
@@ -147,6 +153,7 @@ void wefti_fiber_discard(struct wefti_fiber *self) { longjmp(*(jmp_buf *)self->s
 /* After the end of a fiber on `here`: the same, but new fibers come first for a while, since they are cheapest one after the other. */
 static inline struct goal go_on_fresh(struct wefti_worker *w, struct wefti_stack *here) {
     struct weft_task *next = NULL;
+    look_at_resting(w);
     while (may_go_on(w)) {
         if (w->fresh_left)
             w->fresh_left--;
@@ -247,6 +254,7 @@ weft_poll wefti_fiber_poll(struct weft_task *task, void *state) {
 
 /* What go_on would do, when the first of our own fibers is next anyway: it is the current one now.  NULL: ask go_on. */
 static inline __attribute__((always_inline)) struct weft_task *own_next(struct wefti_worker *w) {
+    look_at_resting(w);
     if (WEFTI_UNLIKELY(!(may_go_on(w) && w->pinned.count && w->pinned_left && w->look_left != 1 &&
                          wefti_mpsc_is_empty(&w->inbox))))
         return NULL;

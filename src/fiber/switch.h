@@ -9,7 +9,7 @@
  * Rest.   The last of a worker's own fibers that was left to wait is not made IDLE before another is left so, or the loop is come to: it rests.
  *         Most often its own worker wakes it before that, with what runs next, and then neither costs a read-modify-write.  Who else
  *         wakes or cancels it meanwhile finds it SCHEDULED, and leaves a mark, which is seen when it is made IDLE: as if it had not
- *         been left yet.  It could not have run sooner: the loop is come to within a tick, and before a poll task is run.
+ *         been left yet.  Its worker looks for that mark before each choice of a next one, as it looks into its inbox: so it runs no later.
  * Yield.  A pinned fiber that yields waits in its worker's own queue, where nobody else can take it.
  */
 #ifndef WEFTI_FIBER_SWITCH_H

@@ -82,3 +82,82 @@ API_TEST(fiber_rest_from_outside, "J30 J31 B52", .workers = {1, 2}) {
     fixture_end(rt);
     CHECK_EQ(weft_chan_destroy(rest.chan), 0);
 }
+
+/* Woken or cancelled from outside it has its turn among the others, not when its worker comes to its loop: turns may be long. */
+#define ROUNDS 8
+#define SOON 20u /* turns of others: new fibers may come in a row first */
+
+static struct {
+    _Atomic unsigned asked, done; /* how often the thread outside was asked to wake the one that waits, and has */
+    unsigned turns;
+} late;
+
+static void wake_outside(unsigned index, void *arg) {
+    (void)index;
+    for (unsigned i = 1; i <= ROUNDS; i++) {
+        int value = (int)i;
+        REQUIRE_EVENTUALLY(atomic_load(&late.asked) == i);
+        if (arg)
+            weft_task_cancel(rest.waiting);
+        else
+            CHECK_EQ(weft_chan_send(rest.chan, &value, WEFT_NEVER), 0);
+        atomic_store(&late.done, i);
+    }
+}
+
+/* In one turn: have it woken. */
+static void have_it_woken(void) {
+    unsigned asked = atomic_fetch_add(&late.asked, 1) + 1;
+    while (atomic_load(&late.done) != asked)
+        harness_nap();
+}
+
+static int yield_beside(void *arg) {
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        let_wait();
+        have_it_woken();
+        unsigned turns = 0;
+        for (; !weft_task_is_done(rest.waiting); turns++)
+            CHECK_EQ(weft_yield(), 0);
+        CHECK_LE(turns, SOON);
+        CHECK_EQ(end().status, arg ? -ECANCELED : 0);
+    }
+    return 0;
+}
+
+static void run_late(weft_fiber_fn fn, void *arg) {
+    atomic_store(&late.asked, 0);
+    REQUIRE_EQ(weft_chan_create(sizeof(int), 0, &rest.chan), 0);
+    weft_runtime *rt = fixture_begin_patient();
+    weft_task *task = fiber_go(rt, fn, arg);
+    harness_threads(1, wake_outside, arg);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    fixture_end(rt);
+    CHECK_EQ(weft_chan_destroy(rest.chan), 0);
+}
+
+API_TEST(fiber_rest_beside_yields, "J5 J30", .workers = {1}) { run_late(yield_beside, NULL); }
+API_TEST(fiber_rest_cancelled_beside_yields, "J5 J31", .workers = {1}) { run_late(yield_beside, &late); }
+
+static int take_a_turn(void *arg) {
+    if (late.turns++ == 0)
+        have_it_woken();
+    return (void)arg, 0;
+}
+
+static int start_many(void *arg) {
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        int value = 0;
+        late.turns = 0;
+        for (unsigned k = 0; k < 5 * SOON; k++)
+            REQUIRE_EQ(weft_fiber_go(NULL, take_a_turn, NULL, NULL), 0);
+        CHECK_EQ(weft_chan_recv(rest.chan, &value, WEFT_NEVER), 0);
+        if (!fixture_on("sim") && !fixture_on("reactor")) /* the seed decides; first come, first served */
+            CHECK_LE(late.turns, SOON);
+        while (late.turns < 5 * SOON)
+            CHECK_EQ(weft_yield(), 0);
+    }
+    return (void)arg, 0;
+}
+
+API_TEST(fiber_rest_beside_new_ones, "J30", .workers = {1}) { run_late(start_many, NULL); }
