@@ -262,7 +262,8 @@ static inline __attribute__((always_inline)) struct weft_task *own_next(struct w
     w->pinned_left--;
     w->tick_left--;
     w->look_left -= w->look_left != 0;
-    wefti_word_enter(&next->word); /* as in wefti_worker_begin */
+    wefti_check_alone(w, next); /* as in wefti_worker_begin */
+    wefti_word_enter(&next->word);
     wefti_count(&w->counters.polls, 1);
     wefti_set_current(w, next);
     return next;

@@ -493,9 +493,24 @@ static inline uint32_t wefti_since(const struct wefti_worker *w) {
 }
 
 /* -- Every poll, inline ------------------------------------------------------------------------------ */
+/* Debug builds: a task that has come out of a queue is in no other, and nobody runs it.  Its word does not tell (decision 0028), but whoever gave
+ * it away had another one current before that, and the queue orders it. */
+static inline void wefti_check_alone(const struct wefti_worker *w, const struct weft_task *task) {
+#ifdef WEFTI_DEBUG
+    for (uint32_t i = 0; i < w->rt->workers; i++) {
+        const struct wefti_worker *other = &w->rt->worker[i];
+        wefti_assert(other == w || load_relaxed(&other->current) != task, i); /* the queue orders it */
+        wefti_assert(load_relaxed(&other->resting) != task, i); /* the same */
+    }
+#else
+    (void)w, (void)task;
+#endif
+}
+
 /* A task that has come out of a queue is the worker's current one now.  False: it was cancelled before it began; it has been ended, and is
  * never entered.  A fiber that has begun learns of a cancel where it waits. */
 static inline bool wefti_worker_begin(struct wefti_worker *w, struct weft_task *task) {
+    wefti_check_alone(w, task);
     if (WEFTI_UNLIKELY(!wefti_word_enter(&task->word)) && !task->home) {
         wefti_worker_skip(w, task);
         return false;
