@@ -287,6 +287,12 @@ static int turn_wait(struct turn *turn, int64_t until) {
     return error ? error : turn_begin(&turn->next);
 }
 
+/* Was the answer given in this very turn?  Else somebody was waited for: a client that reads slowly, a body, or what the handler still had to do. */
+static bool is_prompt(const struct weft_http *x) {
+    const struct wefti_worker *w = wefti_worker_here();
+    return x->prompt && w == x->worker && load_own(&w->counters.polls) == x->turn;
+}
+
 static int serve(weft_io *io, const weft_http_options *options, weft_http_handler handler, void *arg) {
     struct turn turn = {.next.begin = turn_begin, .io = io, .options = options, .self = weft_task_self()};
     int64_t until = weft_after(options->idle_timeout);
@@ -303,8 +309,8 @@ static int serve(weft_io *io, const weft_http_options *options, weft_http_handle
                 linger(io);
         } while (goes_on && x->in_to > x->in_from);
         if (goes_on)
-            until = x->prompt && options->idle_timeout < INT64_MAX - x->began ? x->began + options->idle_timeout
-                                                                              : weft_after(options->idle_timeout);
+            until = is_prompt(x) && options->idle_timeout < INT64_MAX - x->began ? x->began + options->idle_timeout
+                                                                                 : weft_after(options->idle_timeout);
         turn_end(&turn);
         if (!goes_on)
             break;

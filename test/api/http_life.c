@@ -77,6 +77,32 @@ static int talks(void *unused) {
 }
 API_TEST(http_idle_from_the_last, "", .workers = {1, 2}) { io_run(talks, NULL); }
 
+/* Nor is it idle while the handler works on after its answer. */
+static _Atomic int64_t worked;
+
+static int serve_and_work(weft_http *x, void *arg) {
+    struct site *site = arg;
+    int error = weft_http_reply(x, 200, "text/plain", "hello\n", 6);
+    CHECK_EQ(weft_sleep(2 * site->options.idle_timeout), 0);
+    worked = weft_now();
+    return error;
+}
+
+static int works(void *unused) {
+    (void)unused;
+    struct site site = SITE(serve_and_work);
+    site.options.idle_timeout = 100 * MS;
+    site_open(&site);
+    weft_io *io = dial(&site);
+    say(io, GET("/"));
+    hear(io, HELLO);
+    hear_end(io);
+    CHECK_GE(weft_now() - worked, site.options.idle_timeout / 2);
+    site_close(&site);
+    return 0;
+}
+API_TEST(http_idle_from_the_handlers_end, "", .workers = {1, 2}) { io_run(works, NULL); }
+
 /* A client that does not read its answer. */
 static int serve_much(weft_http *x, void *arg) {
     struct site *site = arg;
