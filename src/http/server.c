@@ -106,6 +106,8 @@ static void refuse(struct weft_http *x, int status) {
     x->keep = false;
     x->is_head = false;
     x->head.minor = 1;
+    x->head.expects_continue = false;
+    x->body.error = 0;
     x->out_size = x->fields_size = 0;
     int size = snprintf(text, sizeof text, "%d\n", status);
     weft_http_reply(x, status, "text/plain", text, (size_t)size);

@@ -48,6 +48,21 @@ static int slow(void *unused) {
 }
 API_TEST(http_slow, "", .workers = {1, 2}) { io_run(slow, NULL); }
 
+/* A descriptor that is no socket may seem ready, and have nothing: what is refused then is a request that nobody has seen. */
+static int silent_pipe(void *unused) {
+    (void)unused;
+    struct site site = SITE(serve_site);
+    site.options.head_timeout = 5 * MS;
+    weft_io *in, *out;
+    REQUIRE_EQ(weft_pipe(&in, &out), 0);
+    CHECK_EQ(weft_http_serve_one(in, &site.options, serve_site, &site), 0);
+    CHECK_EQ(site.entered, 0);
+    CHECK_EQ(weft_close(in), 0);
+    CHECK_EQ(weft_close(out), 0);
+    return 0;
+}
+API_TEST(http_silent_pipe, "") { io_run(silent_pipe, NULL); }
+
 /* Who says something now and then is not idle, however long that goes on; who stops is, from then on. */
 static int talks(void *unused) {
     (void)unused;
