@@ -41,7 +41,9 @@ struct weft_http {
     /* Out. */
     enum wefti_http_phase phase;
     int64_t began; /* weft_now() when the answer began ... */
-    bool prompt;   /* ... which was all of it: nothing has been waited for since */
+    bool prompt;   /* ... which was all of it ... */
+    const void *worker; /* ... in this turn of this worker: while it lasts, it is as good as now */
+    uint64_t turn;
     bool chunked, keep, is_head, upgraded;
     int64_t out_left; /* of a declared length */
     size_t out_size, fields_size;

@@ -281,7 +281,12 @@ int weft_http_end(weft_http *x) {
 
 int weft_http_reply(weft_http *x, int status, const char *type, const void *body, size_t size) {
     int error = begin_answer(x, status, (int64_t)size, type);
-    x->prompt = !error;
+    const struct wefti_worker *w = wefti_worker_here();
+    x->prompt = !error && w;
+    if (x->prompt) {
+        x->worker = w;
+        x->turn = load_own(&w->counters.polls);
+    }
     if (!error && size && !has_no_body(status) && !x->is_head) {
         x->out_left = 0;
         error = send(x, body, size);

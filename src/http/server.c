@@ -106,6 +106,8 @@ static void refuse(struct weft_http *x, int status) {
     x->keep = false;
     x->is_head = false;
     x->head.minor = 1;
+    x->head.expects_continue = false;
+    x->body.error = 0;
     x->out_size = x->fields_size = 0;
     int size = snprintf(text, sizeof text, "%d\n", status);
     weft_http_reply(x, status, "text/plain", text, (size_t)size);
@@ -287,6 +289,12 @@ static int turn_wait(struct turn *turn, int64_t until) {
     return error ? error : turn_begin(&turn->next);
 }
 
+/* Was the answer given in this very turn?  Else somebody was waited for: a client that reads slowly, a body, or what the handler still had to do. */
+static bool is_prompt(const struct weft_http *x) {
+    const struct wefti_worker *w = wefti_worker_here();
+    return x->prompt && w == x->worker && load_own(&w->counters.polls) == x->turn;
+}
+
 static int serve(weft_io *io, const weft_http_options *options, weft_http_handler handler, void *arg) {
     struct turn turn = {.next.begin = turn_begin, .io = io, .options = options, .self = weft_task_self()};
     int64_t until = weft_after(options->idle_timeout);
@@ -303,8 +311,8 @@ static int serve(weft_io *io, const weft_http_options *options, weft_http_handle
                 linger(io);
         } while (goes_on && x->in_to > x->in_from);
         if (goes_on)
-            until = x->prompt && options->idle_timeout < INT64_MAX - x->began ? x->began + options->idle_timeout
-                                                                              : weft_after(options->idle_timeout);
+            until = is_prompt(x) && options->idle_timeout < INT64_MAX - x->began ? x->began + options->idle_timeout
+                                                                                 : weft_after(options->idle_timeout);
         turn_end(&turn);
         if (!goes_on)
             break;

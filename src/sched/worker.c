@@ -109,7 +109,7 @@ void wefti_worker_wake(struct wefti_worker *w) {
     /* Its caller may be about to sleep in our poller (io/outside.c), and what it is woken for need not be a task, so that no claim came
      * before.  Either he sees that, after P3, or we see here that he wants to be poked. */
     fence_seq_cst();
-    int outside = load_relaxed(&w->outside); /* the fence orders it */
+    int outside = load_acquire(&w->outside); /* pairs with weft_drive_fd: the descriptor; the fence orders the rest */
     if (outside)
         wefti_poke(outside - 1);
     if (w->rt->wake) {

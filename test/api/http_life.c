@@ -48,6 +48,21 @@ static int slow(void *unused) {
 }
 API_TEST(http_slow, "", .workers = {1, 2}) { io_run(slow, NULL); }
 
+/* A descriptor that is no socket may seem ready, and have nothing: what is refused then is a request that nobody has seen. */
+static int silent_pipe(void *unused) {
+    (void)unused;
+    struct site site = SITE(serve_site);
+    site.options.head_timeout = 5 * MS;
+    weft_io *in, *out;
+    REQUIRE_EQ(weft_pipe(&in, &out), 0);
+    CHECK_EQ(weft_http_serve_one(in, &site.options, serve_site, &site), 0);
+    CHECK_EQ(site.entered, 0);
+    CHECK_EQ(weft_close(in), 0);
+    CHECK_EQ(weft_close(out), 0);
+    return 0;
+}
+API_TEST(http_silent_pipe, "") { io_run(silent_pipe, NULL); }
+
 /* Who says something now and then is not idle, however long that goes on; who stops is, from then on. */
 static int talks(void *unused) {
     (void)unused;
@@ -76,6 +91,32 @@ static int talks(void *unused) {
     return 0;
 }
 API_TEST(http_idle_from_the_last, "", .workers = {1, 2}) { io_run(talks, NULL); }
+
+/* Nor is it idle while the handler works on after its answer. */
+static _Atomic int64_t worked;
+
+static int serve_and_work(weft_http *x, void *arg) {
+    struct site *site = arg;
+    int error = weft_http_reply(x, 200, "text/plain", "hello\n", 6);
+    CHECK_EQ(weft_sleep(2 * site->options.idle_timeout), 0);
+    worked = weft_now();
+    return error;
+}
+
+static int works(void *unused) {
+    (void)unused;
+    struct site site = SITE(serve_and_work);
+    site.options.idle_timeout = 100 * MS;
+    site_open(&site);
+    weft_io *io = dial(&site);
+    say(io, GET("/"));
+    hear(io, HELLO);
+    hear_end(io);
+    CHECK_GE(weft_now() - worked, site.options.idle_timeout / 2);
+    site_close(&site);
+    return 0;
+}
+API_TEST(http_idle_from_the_handlers_end, "", .workers = {1, 2}) { io_run(works, NULL); }
 
 /* A client that does not read its answer. */
 static int serve_much(weft_http *x, void *arg) {
