@@ -92,5 +92,5 @@ const char *bench_skip_sim_or_alone(const struct bench_run *run) {
 }
 
 const char *bench_skip_not_alone(const struct bench_run *run) {
-    return run->workers != 1 ? "measured on one worker: with more, the two would not meet" : NULL;
+    return run->workers != 1 ? "measured on one worker only" : NULL;
 }
