@@ -33,10 +33,13 @@ int weft_join_poll(weft_task *handle, weft_task *self, weft_result *result) {
     return 0;
 }
 
-/* Between begin and end the worker may turn and sleep.  False: nested too deep already.  (Not inlined: gcc 12 would take what it stores for
+/* Between begin and end the worker may turn and sleep.  False: nested too deep already, or on a fiber's stack.  (Not inlined: gcc 12 would take what it stores for
  * an address that outlives its frame; help_end takes it back.) */
 static __attribute__((noinline)) bool help_begin(struct wefti_worker *w, struct wefti_help *help) {
-    if (w->help_depth == WEFTI_HELP_MAX || (uintptr_t)__builtin_frame_address(0) < w->stack_limit)
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    /* Only on the loop's own stack.  What is called at the end of a fiber, as the release function of a message that it has not read, is nobody's
+     * code (no task is current), but lies on that fiber's stack, from which the loop cannot be left for another. */
+    if (w->help_depth == WEFTI_HELP_MAX || here < w->stack_limit || here > w->stack_top)
         return false;
     w->help_depth++;
     w->loop_only++;

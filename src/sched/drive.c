@@ -44,6 +44,7 @@ int wefti_drive_inside(struct weft_runtime *rt, unsigned max_polls) {
     bool again = false;
     wefti_self_set(w);
     w->stack_limit = wefti_stack_limit();
+    w->stack_top = (uintptr_t)__builtin_frame_address(0);
     w->errno_at = wefti_errno_at();
     w->exceptions = wefti_exceptions_at();
     wefti_stack_adopt(&w->native); /* each time: it may be another thread */

@@ -90,6 +90,7 @@ struct wefti_worker {
     struct wefti_help *help; /* the newest poll on our stack that waits */
     uint32_t help_depth; /* how many there are */
     uintptr_t stack_limit; /* of the thread that runs us: do not nest below */
+    uintptr_t stack_top; /* ... where its loop begins: what is above is another stack */
     _Atomic(struct weft_task *) current; /* what runs: wefti_current; atomic for those who look (weft_task_state) */
     weft_result done; /* what the running poll left with weft_done */
     uint32_t tick_left; /* polls until the next maintenance */

@@ -367,6 +367,7 @@ void wefti_worker_main(void *worker) {
     struct wefti_worker *w = worker;
     wefti_self_set(w);
     w->stack_limit = wefti_stack_limit();
+    w->stack_top = (uintptr_t)__builtin_frame_address(0);
     w->errno_at = wefti_errno_at();
     w->exceptions = wefti_exceptions_at();
     wefti_stack_adopt(&w->native);

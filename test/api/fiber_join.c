@@ -1,4 +1,6 @@
 /* fiber_join.c - waiting for a task to end, in a fiber and for a fiber, from everywhere. */
+#include <sys/mman.h>
+
 #include "fiber.h"
 
 static int return_arg(void *arg) { return (int)(intptr_t)arg; }
@@ -286,4 +288,46 @@ static int wait_for_nobody(void *arg) { return event_wait(arg, WEFT_NEVER); }
 API_TEST(fiber_join_deadlock_is_found, "J6", .sched = "sim") {
     struct event event = {0};
     CHECK_EQ(weft_fiber_run(NULL, wait_for_nobody, &event, NULL), -EDEADLK);
+}
+
+/* -- Where nobody can wait: what is called at a fiber's end runs on its stack, and is no task -------------------------------- */
+
+static struct {
+    weft_task *waited_for;
+    _Atomic int said;
+} release_join = {.said = 1};
+
+static void join_in_release(void *data) {
+    (void)data;
+    atomic_store(&release_join.said, weft_join(release_join.waited_for, NULL, WEFT_NEVER));
+}
+
+static int send_to_self(void *arg) { /* and end without reading it */
+    return weft_send_ref(NULL, weft_self(), 1, arg, 1, join_in_release);
+}
+
+static int join_at_the_end_of_another(void *arg) {
+    static struct event event;
+    static char data[1];
+    weft_pid pid;
+    release_join.waited_for = fiber_go(NULL, wait_for_nobody, &event);
+    REQUIRE_EQ(weft_process_go(NULL, send_to_self, data, &pid), 0);
+    while (atomic_load(&release_join.said) == 1)
+        CHECK_EQ(weft_sleep(100000), 0);
+    event_set(&event);
+    CHECK_EQ(weft_join(release_join.waited_for, NULL, WEFT_NEVER), 0);
+    weft_task_drop(release_join.waited_for);
+    return (void)arg, 0;
+}
+
+API_TEST(fiber_join_on_its_stack_is_refused, "", .workers = {1}) {
+    size_t room = (size_t)1 << 32; /* stacks of fibers come to lie above those of the workers, which is rare */
+    void *above = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    weft_runtime *rt = fixture_begin_patient();
+    REQUIRE_EVENTUALLY(fixture_threads("crew") >= 1);
+    if (above != MAP_FAILED)
+        munmap(above, room);
+    CHECK_EQ(fixture_finish(fiber_go(rt, join_at_the_end_of_another, NULL)).status, 0);
+    CHECK_EQ(atomic_load(&release_join.said), -EDEADLK);
+    fixture_end(rt);
 }
