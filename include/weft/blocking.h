@@ -18,8 +18,10 @@
  * The end.  weft_runtime_stop lets jobs finish as it does tasks; when its time is over, those that have not begun are dropped, but for
  * mandatory ones.  Jobs that run are waited for; if none of them ends for 2 s they are named on stderr, and the stop is refused.
  *
- * In a `sim` runtime jobs run on real threads too.  Virtual time stands still while a task waits for one, and the order in which jobs end
- * is not drawn from the seed.
+ * In a `sim` runtime a job waits for its turn, which the seed draws as it does a task's.  It runs on a thread of the pool, but nothing else
+ * runs meanwhile, and no virtual time passes: a run with jobs is repeated from its seed.  One that has not ended after 2 s may be
+ * waiting for what only a task can give it: that is said on stderr, and the simulation goes on beside it, with a clock that keeps to
+ * the real one until it ends.  From there on the order is not the seed's.
  */
 #ifndef WEFT_BLOCKING_H
 #define WEFT_BLOCKING_H

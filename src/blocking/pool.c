@@ -52,19 +52,22 @@ struct ended {
     struct wefti_job *memory;
     struct weft_runtime *sim;
     struct weft_task *task; /* with a reference, which keeps `sim` alive */
+    struct wefti_gate *gate;
 };
 
 /* B1, under the lock: it is in no list any more. */
 static struct ended end_job(struct weft_pool *pool, struct wefti_job *job) {
-    struct ended ended = {0, NULL, NULL, NULL};
+    struct ended ended = {0, NULL, NULL, NULL, job->gate};
     job->state = WEFTI_JOB_ENDED;
+    if (job->gate)
+        job->gate->job = NULL;
     if (pool->drainer)
         wefti_park_wake(pool->drainer); /* wake */
     if (job->detached || job->abandoned) {
         ended.memory = job;
         return ended;
     }
-    if (job->sim) {
+    if (job->outside) {
         ended.sim = job->sim;
         ended.task = (struct weft_task *)job->waiter.waker;
         wefti_word_ref(&ended.task->word);
@@ -73,7 +76,7 @@ static struct ended end_job(struct weft_pool *pool, struct wefti_job *job) {
     return ended;
 }
 
-/* B3.  The simulator goes on when the task is ready, not before. */
+/* B3.  The simulation goes on when the task is ready, not before. */
 static void tell(struct ended *ended) {
     if (ended->waker)
         wefti_waiter_wake(ended->waker); /* wake */
@@ -81,15 +84,27 @@ static void tell(struct ended *ended) {
         wefti_sim_outside(ended->sim, -1);
         wefti_task_unref(ended->task, 0);
     }
+    if (ended->gate)
+        wefti_park_wake(&ended->gate->park); /* wake */
     if (ended->memory)
         wefti_free(ended->memory, sizeof *ended->memory);
+}
+
+/* It is not outside any more: before its end can be seen, for then the runtime may go. */
+static void come_back(struct weft_pool *pool, struct wefti_job *job) {
+    wefti_lock_take(&pool->lock);
+    bool outside = job->outside;
+    job->outside = false;
+    wefti_lock_give(&pool->lock);
+    if (outside)
+        wefti_sim_outside(job->sim, -1);
 }
 
 /* -- Threads ----------------------------------------------------------------------------------------------------- */
 
 static struct wefti_job *begin_job(struct weft_pool *pool) {
     struct wefti_job *job = pool->queue.first;
-    while (job && pool->cut && !job->mandatory) /* it is about to be dropped */
+    while (job && (job->held || (pool->cut && !job->mandatory))) /* or it is about to be dropped */
         job = job->next;
     if (job) {
         unlink_job(&pool->queue, job);
@@ -136,7 +151,7 @@ static void thread_main(void *arg) {
     struct weft_pool *pool = self->pool;
     struct wefti_job *job = NULL;
     for (;;) {
-        struct ended ended = {0, NULL, NULL, NULL};
+        struct ended ended = {0, NULL, NULL, NULL, NULL};
         wefti_lock_take(&pool->lock);
         if (job) { /* B1 */
             unlink_job(&pool->running, job);
@@ -161,8 +176,8 @@ static void thread_main(void *arg) {
             job->result = job->fn(job->arg);
             if (job->drop)
                 job->drop(job->arg);
-            if (job->detached && job->sim)
-                wefti_sim_outside(job->sim, -1); /* before its end can be seen: then the runtime may go */
+            if (job->detached)
+                come_back(pool, job);
             continue;
         }
         int64_t now = wefti_clock();
@@ -200,19 +215,40 @@ int wefti_pool_submit(struct weft_pool *pool, struct wefti_job *job) {
         return -ENOTRECOVERABLE;
     wefti_lock_take(&pool->lock); /* A1 */
     int error = pool->closed ? -ESHUTDOWN : 0;
-    if (!error && !(idle = take_idle(pool)) && !(pool->threads < pool->max && start_thread(pool) == 0))
+    if (!error && !(idle = job->held ? pool->idle : take_idle(pool)) &&
+        !(pool->threads < pool->max && start_thread(pool) == 0))
         error = !pool->threads || (pool->queue_max && pool->queue.count >= pool->queue_max) ? -EAGAIN : 0;
+    if (!error && job->held)
+        error = wefti_turn_spawn(pool, job->sim);
     if (!error) {
         job->pool = pool;
         job->state = WEFTI_JOB_QUEUED;
         append(&pool->queue, job);
-        if (!job->detached)
-            add_relaxed(&pool->calls, 1); /* under the lock, which destroy takes before it looks */
+        add_relaxed(&pool->calls, !job->detached + job->held); /* under the lock, which destroy takes before it looks */
+    }
+    wefti_lock_give(&pool->lock);
+    if (idle && !job->held)
+        wefti_park_wake(&idle->park); /* A2: wake */
+    return error;
+}
+
+bool wefti_pool_release(struct weft_pool *pool, const struct weft_runtime *sim, struct wefti_gate *gate) {
+    wefti_lock_take(&pool->lock); /* A1 */
+    struct wefti_job *job = pool->queue.first;
+    while (job && !(job->held && job->sim == sim))
+        job = job->next;
+    struct wefti_pool_thread *idle = job ? take_idle(pool) : NULL;
+    if (job) {
+        job->held = false;
+        if ((job->gate = gate))
+            gate->job = job;
+        if (!idle && pool->threads < pool->max) /* else one that is busy comes to it */
+            start_thread(pool);
     }
     wefti_lock_give(&pool->lock);
     if (idle)
         wefti_park_wake(&idle->park); /* A2: wake */
-    return error;
+    return job;
 }
 
 bool wefti_pool_remove(struct weft_pool *pool, struct wefti_job *job) {
@@ -231,8 +267,12 @@ bool wefti_pool_remove(struct weft_pool *pool, struct wefti_job *job) {
 bool wefti_pool_abandon(struct weft_pool *pool, struct wefti_job *job) {
     wefti_lock_take(&pool->lock); /* A4 */
     bool left = job->state != WEFTI_JOB_ENDED; /* else it has been served */
+    struct weft_runtime *sim = left && job->outside ? job->sim : NULL;
     job->abandoned = left;
+    job->outside = job->outside && !left; /* nobody waits for it any more */
     wefti_lock_give(&pool->lock);
+    if (sim)
+        wefti_sim_outside(sim, -1);
     return left;
 }
 
@@ -258,8 +298,8 @@ static bool drop_queued(struct weft_pool *pool) {
         wefti_lock_give(&pool->lock);
         if (job->drop)
             job->drop(job->arg);
-        if (job->detached && job->sim)
-            wefti_sim_outside(job->sim, -1);
+        if (job->detached)
+            come_back(pool, job);
         wefti_lock_take(&pool->lock);
         unlink_job(&pool->running, job);
         struct ended ended = end_job(pool, job);

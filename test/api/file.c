@@ -335,7 +335,8 @@ static int many(void *unused) {
     /* Closed under a call, which ends as if nothing had been. */
     REQUIRE_EQ(weft_file_open("/dev/zero", O_RDONLY, 0, &common, WEFT_NEVER), 0);
     weft_task *reader = io_go(NULL, read_long, common);
-    io_until_it_waits(reader);
+    if (!fixture_on("sim")) /* where a job is over before one can look */
+        io_until_it_waits(reader);
     CHECK_EQ(weft_file_close(common), 0);
     CHECK_EQ(io_join(reader), 0);
     CHECK_EQ(weft_path_remove(in_folder("a"), WEFT_NEVER), 0);

@@ -1,0 +1,83 @@
+/* turn.c - jobs that a simulated runtime asks for: each waits for its turn, and the simulation waits for it.
+ *
+ * What.   Such a job is HELD in the queue, where threads leave it alone, and a fiber of the simulation (a turn) is spawned with it.  When the
+ *         seed lets that run, it hands the oldest held job of its runtime to the threads, and keeps the simulator's own thread from
+ *         anything else until the job has ended and its caller is ready.  So jobs begin and end at places in the order that are the
+ *         seed's, nothing runs beside them, and no virtual time passes.
+ * Late.   A job may need what only a task can give it (a lock, the other end of a pipe): then waiting for it would be for ever.  After
+ *         WEFTI_TURN_PATIENCE of real time that is said on stderr, and the simulation goes on beside it, with a clock that keeps
+ *         to the real one until it has ended (sim.c).
+ * Race.   turn: G1 lock, job->gate = mine, unlock     thread: B1 lock, the job is ended: take its gate, unlock
+ *               G2 sleep until the token                      B3 wake the caller, then the token
+ *               G3 late: lock; not ended: take the
+ *                  gate back, count it as outside;
+ *                  else sleep for the token
+ * Claim.  The gate lies on the turn's stack: nobody touches it after G2 or G3.
+ * Why.    Who takes the gate out of the job does so under the lock, and then the turn leaves with the token, or without if it was itself.
+ * End.    A turn that is cancelled before it began (weft_runtime_stop, out of patience) hands over a job all the same, and does not wait.
+ *         Turns are counted as callers of the pool, for they may come to it when their caller has given up.
+ * Checked by.  test/api/blocking_sim.c
+ */
+#include "blocking/pool.h"
+#include "fiber/fiber.h"
+
+#include <stdio.h>
+
+/* It has not ended.  The simulation goes on. */
+static void report(struct weft_pool *pool, const char *name) {
+    char text[256];
+    int size =
+        snprintf(text, sizeof text,
+                 "weft: pool \"%s\": job \"%s\" has been running for %d ms, and may wait for a task: the simulation "
+                 "goes on beside it, and its order is not the seed's any more\n",
+                 pool->name, name, (int)(WEFTI_TURN_PATIENCE / 1000000));
+    wefti_write(2, text, size > 0 && (size_t)size < sizeof text ? (size_t)size : sizeof text - 1);
+}
+
+bool wefti_turn_wait(struct weft_pool *pool, struct wefti_gate *gate) {
+    if (wefti_park_sleep(&gate->park, wefti_clock() + WEFTI_TURN_PATIENCE)) /* G2 */
+        return true;
+    wefti_lock_take(&pool->lock); /* G3 */
+    struct wefti_job *job = gate->job;
+    const char *name = NULL;
+    if (job) { /* recheck */
+        job->gate = NULL;
+        job->outside = true;
+        name = job->name;
+        wefti_sim_outside(job->sim, +1);
+    }
+    wefti_lock_give(&pool->lock);
+    if (job)
+        report(pool, name);
+    else
+        wefti_park_sleep(&gate->park, INT64_MAX);
+    return !job;
+}
+
+static int turn(void *arg) {
+    struct weft_pool *pool = arg;
+    struct wefti_gate gate = {.job = NULL};
+    if (wefti_pool_release(pool, wefti_worker_here()->rt, &gate)) /* G1 */
+        wefti_turn_wait(pool, &gate);
+    return 0;
+}
+
+static void turn_ended(struct wefti_fiber *fiber) {
+    struct weft_pool *pool = fiber->task.pointer;
+    if (wefti_word_must_end(load_relaxed(&fiber->task.word))) /* a hint: one too many is none */
+        wefti_pool_release(pool, wefti_worker_here()->rt, NULL);
+    wefti_pool_call_end(pool);
+}
+
+static const struct wefti_owner_kind turn_kind = {turn_ended, NULL};
+static struct wefti_owner turns = {&turn_kind};
+
+int wefti_turn_spawn(struct weft_pool *pool, struct weft_runtime *rt) {
+    struct wefti_room room;
+    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
+    spec.fn = turn;
+    spec.arg = pool;
+    spec.name = "turn of a job";
+    int error = wefti_fiber_make_freely(rt, &spec, &turns, &room);
+    return error ? error : wefti_spawn_submit(&room, NULL);
+}
