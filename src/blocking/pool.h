@@ -84,7 +84,8 @@ struct weft_pool {
 
 /* A1, A2.  0; -EAGAIN; -ESHUTDOWN.  A job that is held is for later: release. */
 int wefti_pool_submit(struct weft_pool *pool, struct wefti_job *job);
-/* A1, A2 of the oldest job that is held for that runtime.  The gate, unless NULL, is told of its end.  False: there is none. */
+/* A1, A2 of the oldest job that is held for that runtime.  The gate is told of its end; NULL: the simulation does not wait for it.
+ * False: there is none. */
 bool wefti_pool_release(struct weft_pool *pool, const struct weft_runtime *sim, struct wefti_gate *gate);
 /* A4.  True: it was QUEUED, not mandatory, and has been taken out: the caller ends it. */
 bool wefti_pool_remove(struct weft_pool *pool, struct wefti_job *job);
@@ -101,6 +102,8 @@ static inline void wefti_pool_call_end(struct weft_pool *pool) {
 #define WEFTI_TURN_PATIENCE INT64_C(2000000000) /* ns */
 #endif
 
+/* Under the lock: from here on the simulation does not wait for it. */
+void wefti_turn_leave(struct weft_pool *pool, struct wefti_job *job);
 /* Under the lock: a fiber of `rt` whose turn it will be to release a job; it counts as a call.  0; -EAGAIN; -ENOMEM; -ESHUTDOWN. */
 int wefti_turn_spawn(struct weft_pool *pool, struct weft_runtime *rt);
 /* G2, G3: after release, with the gate.  False: it has not ended, and is outside. */

@@ -15,20 +15,30 @@
  * Claim.  The gate lies on the turn's stack: nobody touches it after G2 or G3.
  * Why.    Who takes the gate out of the job does so under the lock, and then the turn leaves with the token, or without if it was itself.
  * End.    A turn that is cancelled before it began (weft_runtime_stop, out of patience) hands over a job all the same, and does not wait.
+ *         A runtime that spawns nothing any more gives no turns: its jobs go to the threads at once.  A job that nobody waits for, in a pool that
+ *         is not its runtime's, may outlive that: when it is late it is not counted.
  *         Turns are counted as callers of the pool, for they may come to it when their caller has given up.
- * Checked by.  test/api/blocking_sim.c
+ * Checked by.  test/model/blocking_turn.c, test/api/blocking_sim.c
  */
 #include "blocking/pool.h"
 #include "fiber/fiber.h"
 
 #include <stdio.h>
 
-/* It has not ended.  The simulation goes on. */
+/* Somebody waits for it, or its runtime does, so that it is not left by that: count it.  Nobody knows when another may end. */
+void wefti_turn_leave(struct weft_pool *pool, struct wefti_job *job) {
+    job->gate = NULL;
+    job->outside = job->detached ? pool->rt == job->sim : !job->abandoned;
+    if (job->outside)
+        wefti_sim_outside(job->sim, +1);
+}
+
+/* Under the lock: it has not ended.  The simulation goes on. */
 static void report(struct weft_pool *pool, const char *name) {
     char text[256];
     int size =
         snprintf(text, sizeof text,
-                 "weft: pool \"%s\": job \"%s\" has been running for %d ms, and may wait for a task: the simulation "
+                 "weft: pool \"%s\": job \"%s\" has not ended for %d ms, and may wait for a task: the simulation "
                  "goes on beside it, and its order is not the seed's any more\n",
                  pool->name, name, (int)(WEFTI_TURN_PATIENCE / 1000000));
     wefti_write(2, text, size > 0 && (size_t)size < sizeof text ? (size_t)size : sizeof text - 1);
@@ -39,17 +49,12 @@ bool wefti_turn_wait(struct weft_pool *pool, struct wefti_gate *gate) {
         return true;
     wefti_lock_take(&pool->lock); /* G3 */
     struct wefti_job *job = gate->job;
-    const char *name = NULL;
     if (job) { /* recheck */
-        job->gate = NULL;
-        job->outside = true;
-        name = job->name;
-        wefti_sim_outside(job->sim, +1);
+        wefti_turn_leave(pool, job);
+        report(pool, job->name);
     }
     wefti_lock_give(&pool->lock);
-    if (job)
-        report(pool, name);
-    else
+    if (!job)
         wefti_park_sleep(&gate->park, INT64_MAX);
     return !job;
 }
@@ -65,7 +70,7 @@ static int turn(void *arg) {
 static void turn_ended(struct wefti_fiber *fiber) {
     struct weft_pool *pool = fiber->task.pointer;
     if (wefti_word_must_end(load_relaxed(&fiber->task.word))) /* a hint: one too many is none */
-        wefti_pool_release(pool, wefti_worker_here()->rt, NULL);
+        wefti_pool_release(pool, wefti_task_rt(&fiber->task), NULL);
     wefti_pool_call_end(pool);
 }
 
