@@ -36,7 +36,7 @@ static int submit(struct weft_pool *pool, struct wefti_job *job, struct weft_run
         job->held = true;
     }
     int error = wefti_pool_submit(pool, job);
-    return job->held && error == -ENOMEM ? -EAGAIN : error;
+    return error == -ENOMEM && job->held ? -EAGAIN : error; /* accepted, it may be gone */
 }
 
 static void drop(struct wefti_job *job) {
