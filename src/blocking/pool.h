@@ -104,7 +104,7 @@ static inline void wefti_pool_call_end(struct weft_pool *pool) {
 
 /* Under the lock: from here on the simulation does not wait for it. */
 void wefti_turn_leave(struct weft_pool *pool, struct wefti_job *job);
-/* Under the lock: a fiber of `rt` whose turn it will be to release a job; it counts as a call.  0; -EAGAIN; -ENOMEM; -ESHUTDOWN. */
+/* Under the lock: a task of `rt` whose turn it will be to release a job; it counts as a call.  0; -EAGAIN; -ENOMEM; -ESHUTDOWN. */
 int wefti_turn_spawn(struct weft_pool *pool, struct weft_runtime *rt);
 /* G2, G3: after release, with the gate.  False: it has not ended, and is outside. */
 bool wefti_turn_wait(struct weft_pool *pool, struct wefti_gate *gate);

@@ -1,6 +1,6 @@
 /* turn.c - jobs that a simulated runtime asks for: each waits for its turn, and the simulation waits for it.
  *
- * What.   Such a job is HELD in the queue, where threads leave it alone, and a fiber of the simulation (a turn) is spawned with it.  When the
+ * What.   Such a job is HELD in the queue, where threads leave it alone, and a task of the simulation (a turn) is spawned with it.  When the
  *         seed lets that run, it hands the oldest held job of its runtime to the threads, and keeps the simulator's own thread from
  *         anything else until the job has ended and its caller is ready.  So jobs begin and end at places in the order that are the
  *         seed's, nothing runs beside them, and no virtual time passes.
@@ -21,7 +21,7 @@
  * Checked by.  test/model/blocking_turn.c, test/api/blocking_sim.c
  */
 #include "blocking/pool.h"
-#include "fiber/fiber.h"
+#include "sched/spawn.h"
 
 #include <stdio.h>
 
@@ -59,30 +59,37 @@ bool wefti_turn_wait(struct weft_pool *pool, struct wefti_gate *gate) {
     return !job;
 }
 
-static int turn(void *arg) {
-    struct weft_pool *pool = arg;
+/* -- The task ------------------------------------------------------------------------------------------------------- */
+
+struct turn {
+    struct weft_pool *pool;
+    struct weft_runtime *rt;
+    bool begun;
+};
+
+static weft_poll take_turn(weft_task *self, void *state) {
+    struct turn *turn = state;
     struct wefti_gate gate = {.job = NULL};
-    if (wefti_pool_release(pool, wefti_worker_here()->rt, &gate)) /* G1 */
-        wefti_turn_wait(pool, &gate);
-    return 0;
+    turn->begun = true;
+    if (wefti_pool_release(turn->pool, turn->rt, &gate)) /* G1 */
+        wefti_turn_wait(turn->pool, &gate);
+    return weft_done(self, 0, NULL);
 }
 
-static void turn_ended(struct wefti_fiber *fiber) {
-    struct weft_pool *pool = fiber->task.pointer;
-    if (wefti_word_must_end(load_relaxed(&fiber->task.word))) /* a hint: one too many is none */
-        wefti_pool_release(pool, wefti_task_rt(&fiber->task), NULL);
-    wefti_pool_call_end(pool);
+static void end_turn(void *state) {
+    struct turn *turn = state;
+    if (!turn->begun)
+        wefti_pool_release(turn->pool, turn->rt, NULL);
+    wefti_pool_call_end(turn->pool);
 }
-
-static const struct wefti_owner_kind turn_kind = {turn_ended, NULL};
-static struct wefti_owner turns = {&turn_kind};
 
 int wefti_turn_spawn(struct weft_pool *pool, struct weft_runtime *rt) {
-    struct wefti_room room;
-    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
-    spec.fn = turn;
-    spec.arg = pool;
+    struct turn turn = {pool, rt, false};
+    weft_spec spec = WEFT_SPEC_INIT;
+    spec.poll = take_turn;
+    spec.drop = end_turn;
+    spec.state = &turn;
+    spec.state_size = sizeof turn;
     spec.name = "turn of a job";
-    int error = wefti_fiber_make_freely(rt, &spec, &turns, &room);
-    return error ? error : wefti_spawn_submit(&room, NULL);
+    return wefti_spawn_freely(rt, &spec, NULL);
 }

@@ -120,11 +120,6 @@ int wefti_fiber_make(struct weft_runtime *rt, const weft_fiber_spec *spec, struc
     return error;
 }
 
-int wefti_fiber_make_freely(struct weft_runtime *rt, const weft_fiber_spec *spec, struct wefti_owner *owner,
-                            struct wefti_room *room) {
-    return make(rt, spec, owner, room, NULL);
-}
-
 void wefti_fiber_unmake(const struct wefti_room *room, const weft_fiber_spec *spec) {
     struct wefti_fiber *fiber = wefti_fiber_of(room->task);
     struct wefti_account *account = fiber->account;

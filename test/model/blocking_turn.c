@@ -78,12 +78,13 @@ static void end(void) {
 enum { OWN = 1, IDLE = 2, CANCELLED = 4 };
 
 static void turn(void) {
-    struct wefti_gate gate = {.job = NULL};
+    struct wefti_gate *gate = wefti_alloc(sizeof *gate); /* so that a late use of it is seen */
     begin(mc_arg() & OWN, mc_arg() & IDLE);
     hold();
-    mc_assert(wefti_pool_release(pool, &rt, &gate));
-    mc_assert(!wefti_pool_release(pool, &rt, &gate)); /* there is one only */
-    bool ended = wefti_turn_wait(pool, &gate);
+    mc_assert(wefti_pool_release(pool, &rt, gate));
+    mc_assert(!wefti_pool_release(pool, &rt, gate)); /* there is one only */
+    bool ended = wefti_turn_wait(pool, gate);
+    wefti_free(gate, sizeof *gate);
     mc_assert(!ended || wrote == 5);
     mc_outcome("%s", ended ? "ended" : "late");
     end();
