@@ -18,8 +18,11 @@
  * The end.  weft_runtime_stop lets jobs finish as it does tasks; when its time is over, those that have not begun are dropped, but for
  * mandatory ones.  Jobs that run are waited for; if none of them ends for 2 s they are named on stderr, and the stop is refused.
  *
- * In a `sim` runtime jobs run on real threads too.  Virtual time stands still while a task waits for one, and the order in which jobs end
- * is not drawn from the seed.
+ * In a `sim` runtime a job waits for its turn, which the seed draws as it does a task's.  It runs on a thread of the pool, but nothing else
+ * runs meanwhile, and no virtual time passes: a run with jobs is repeated from its seed.  One that has not ended after 2 s may be
+ * waiting for what only a task can give it: that is said on stderr, and the simulation goes on beside it, with a clock that keeps to
+ * the real one until it ends.  From there on the order is not the seed's.  A turn is counted as a task (spawned, live); weft_drive waits
+ * in one as the simulator's own thread does.
  */
 #ifndef WEFT_BLOCKING_H
 #define WEFT_BLOCKING_H
@@ -105,8 +108,8 @@ WEFT_API WEFT_MUST_USE int weft_pool_create(const weft_pool_config *config, weft
  * get -ECANCELED), wait for the rest, end the threads, free the pool.  NULL is allowed.
  * Call from: a plain thread that is none of the pool's.
  * Returns 0; -ECANCELED when some jobs were dropped: the pool is gone in both cases.  -EBUSY when for 2 s no job ended (they are
- * named on stderr), or callers have not gone: it is closed but still there, and a later call may succeed.  -EDEADLK (called from
- * a task). */
+ * named on stderr), or callers have not gone (under sim also turns of jobs: of a driven runtime they go when that is driven, or stopped): it
+ * is closed but still there, and a later call may succeed.  -EDEADLK (called from a task). */
 WEFT_API int weft_pool_destroy(weft_pool *pool, weft_deadline until);
 
 /* The pool of a runtime, made if need be; it ends with the runtime.  rt NULL: the caller's.  NULL when there is no runtime or no memory. */

@@ -23,22 +23,20 @@ static void fill(struct wefti_job *job, const weft_blocking_spec *spec) {
                               .abandon = spec->abandon};
 }
 
-/* It was taken out of the queue, or never got there: its caller does not wait for it any more. */
+/* It was taken out of the queue: its caller does not wait for it any more. */
 static void forget(struct wefti_job *job) {
-    if (job->sim)
+    if (job->outside)
         wefti_sim_outside(job->sim, -1);
-    job->sim = NULL;
 }
 
+/* rt: of the task that asks. */
 static int submit(struct weft_pool *pool, struct wefti_job *job, struct weft_runtime *rt) {
     if (rt && rt->sim) {
         job->sim = rt;
-        wefti_sim_outside(rt, +1); /* before it can end */
+        job->held = true;
     }
     int error = wefti_pool_submit(pool, job);
-    if (error)
-        forget(job);
-    return error;
+    return error == -ENOMEM && job->held ? -EAGAIN : error; /* accepted, it may be gone */
 }
 
 static void drop(struct wefti_job *job) {
@@ -57,12 +55,8 @@ static int give_up(struct weft_pool *pool, struct wefti_job *job, struct wefti_f
         drop(job);
         return why;
     }
-    struct weft_runtime *sim = job->sim;
-    if (job->abandon && (*gone = wefti_pool_abandon(pool, job))) {
-        if (sim)
-            wefti_sim_outside(sim, -1);
+    if (job->abandon && (*gone = wefti_pool_abandon(pool, job)))
         return why;
-    }
     if (fiber)
         wefti_fiber_wait_always(fiber, is_served, &job->waiter, "a blocking job that has begun");
     else
@@ -148,16 +142,12 @@ int weft_blocking(weft_blocking_fn fn, void *arg, int *result, weft_deadline unt
 static void end_poll(struct wefti_poll_wait *poll) {
     struct wefti_job *job = poll->thing;
     struct weft_pool *pool = job->pool;
-    struct weft_runtime *sim = job->sim;
     poll->end = NULL;
     if (wefti_pool_remove(pool, job)) {
         forget(job);
         drop(job);
         wefti_free(job, sizeof *job);
-    } else if (wefti_pool_abandon(pool, job)) {
-        if (sim)
-            wefti_sim_outside(sim, -1);
-    } else {
+    } else if (!wefti_pool_abandon(pool, job)) {
         wefti_free(job, sizeof *job); /* it has ended */
     }
     wefti_pool_call_end(pool);
@@ -222,7 +212,7 @@ int weft_blocking_start(weft_runtime *rt, const weft_blocking_spec *spec) {
         return -ENOMEM;
     fill(job, spec);
     job->detached = true;
-    error = submit(pool, job, pool->rt); /* a runtime waits for the jobs of its own pool; others may outlive it */
+    error = submit(pool, job, pool->rt ? pool->rt : w ? w->rt : NULL);
     if (error)
         wefti_free(job, sizeof *job);
     return error;

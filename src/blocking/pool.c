@@ -52,19 +52,25 @@ struct ended {
     struct wefti_job *memory;
     struct weft_runtime *sim;
     struct weft_task *task; /* with a reference, which keeps `sim` alive */
+    struct wefti_gate *gate;
 };
 
 /* B1, under the lock: it is in no list any more. */
 static struct ended end_job(struct weft_pool *pool, struct wefti_job *job) {
-    struct ended ended = {0, NULL, NULL, NULL};
+    struct ended ended = {0, NULL, NULL, NULL, job->gate};
     job->state = WEFTI_JOB_ENDED;
+    if (job->gate)
+        job->gate->job = NULL;
     if (pool->drainer)
         wefti_park_wake(pool->drainer); /* wake */
     if (job->detached || job->abandoned) {
+        if (job->outside)
+            wefti_sim_outside(job->sim,
+                              -1); /* under the lock: who closes the pool, and then ends the runtime, comes later */
         ended.memory = job;
         return ended;
     }
-    if (job->sim) {
+    if (job->outside) {
         ended.sim = job->sim;
         ended.task = (struct weft_task *)job->waiter.waker;
         wefti_word_ref(&ended.task->word);
@@ -73,7 +79,7 @@ static struct ended end_job(struct weft_pool *pool, struct wefti_job *job) {
     return ended;
 }
 
-/* B3.  The simulator goes on when the task is ready, not before. */
+/* B3.  The simulation goes on when the task is ready, not before. */
 static void tell(struct ended *ended) {
     if (ended->waker)
         wefti_waiter_wake(ended->waker); /* wake */
@@ -81,6 +87,8 @@ static void tell(struct ended *ended) {
         wefti_sim_outside(ended->sim, -1);
         wefti_task_unref(ended->task, 0);
     }
+    if (ended->gate)
+        wefti_park_wake(&ended->gate->park); /* wake */
     if (ended->memory)
         wefti_free(ended->memory, sizeof *ended->memory);
 }
@@ -89,7 +97,7 @@ static void tell(struct ended *ended) {
 
 static struct wefti_job *begin_job(struct weft_pool *pool) {
     struct wefti_job *job = pool->queue.first;
-    while (job && pool->cut && !job->mandatory) /* it is about to be dropped */
+    while (job && (job->held || (pool->cut && !job->mandatory))) /* or it is about to be dropped */
         job = job->next;
     if (job) {
         unlink_job(&pool->queue, job);
@@ -136,7 +144,7 @@ static void thread_main(void *arg) {
     struct weft_pool *pool = self->pool;
     struct wefti_job *job = NULL;
     for (;;) {
-        struct ended ended = {0, NULL, NULL, NULL};
+        struct ended ended = {0, NULL, NULL, NULL, NULL};
         wefti_lock_take(&pool->lock);
         if (job) { /* B1 */
             unlink_job(&pool->running, job);
@@ -161,8 +169,6 @@ static void thread_main(void *arg) {
             job->result = job->fn(job->arg);
             if (job->drop)
                 job->drop(job->arg);
-            if (job->detached && job->sim)
-                wefti_sim_outside(job->sim, -1); /* before its end can be seen: then the runtime may go */
             continue;
         }
         int64_t now = wefti_clock();
@@ -194,25 +200,65 @@ static int start_thread(struct weft_pool *pool) {
 
 /* -- Jobs ---------------------------------------------------------------------------------------------------------- */
 
+/* Under the lock, and no thread is free.  For a job that is held all threads without a job are free, whether the system has got as far as
+ * to let them be idle or not: so no seed hangs on that. */
+static bool is_full(const struct weft_pool *pool, const struct wefti_job *job) {
+    uint64_t bound = (uint64_t)pool->queue_max + (job->held ? pool->max - pool->running.count : 0);
+    return pool->queue_max && pool->queue.count >= bound;
+}
+
+/* Under the lock.  0, and it has a turn, or is not held any more. */
+static int give_turn(struct weft_pool *pool, struct wefti_job *job) {
+    int error = wefti_turn_spawn(pool, job->sim);
+    if (error != -ESHUTDOWN)
+        return error;
+    job->held = false; /* its runtime spawns nothing any more, but lets tasks and jobs finish */
+    wefti_turn_leave(pool, job);
+    return 0;
+}
+
 int wefti_pool_submit(struct weft_pool *pool, struct wefti_job *job) {
     struct wefti_pool_thread *idle = NULL;
     if (wefti_is_forked())
         return -ENOTRECOVERABLE;
     wefti_lock_take(&pool->lock); /* A1 */
-    int error = pool->closed ? -ESHUTDOWN : 0;
-    if (!error && !(idle = take_idle(pool)) && !(pool->threads < pool->max && start_thread(pool) == 0))
-        error = !pool->threads || (pool->queue_max && pool->queue.count >= pool->queue_max) ? -EAGAIN : 0;
+    int error = pool->closed ? -ESHUTDOWN : job->held && is_full(pool, job) ? -EAGAIN : 0;
+    if (!error && !pool->idle && !(pool->threads < pool->max && start_thread(pool) == 0))
+        error = !pool->threads || is_full(pool, job) ? -EAGAIN : 0;
+    if (!error && job->held)
+        error = give_turn(pool, job);
     if (!error) {
+        idle = job->held ? NULL : take_idle(pool);
         job->pool = pool;
         job->state = WEFTI_JOB_QUEUED;
         append(&pool->queue, job);
-        if (!job->detached)
-            add_relaxed(&pool->calls, 1); /* under the lock, which destroy takes before it looks */
+        add_relaxed(&pool->calls, !job->detached + job->held); /* under the lock, which destroy takes before it looks */
     }
     wefti_lock_give(&pool->lock);
     if (idle)
         wefti_park_wake(&idle->park); /* A2: wake */
     return error;
+}
+
+bool wefti_pool_release(struct weft_pool *pool, const struct weft_runtime *sim, struct wefti_gate *gate) {
+    wefti_lock_take(&pool->lock); /* A1 */
+    struct wefti_job *job = pool->queue.first;
+    while (job && !(job->held && job->sim == sim))
+        job = job->next;
+    struct wefti_pool_thread *idle = job ? take_idle(pool) : NULL;
+    if (job) {
+        job->held = false;
+        if ((job->gate = gate))
+            gate->job = job;
+        else
+            wefti_turn_leave(pool, job);
+        if (!idle && pool->threads < pool->max) /* else one that is busy comes to it */
+            start_thread(pool);
+    }
+    wefti_lock_give(&pool->lock);
+    if (idle)
+        wefti_park_wake(&idle->park); /* A2: wake */
+    return job;
 }
 
 bool wefti_pool_remove(struct weft_pool *pool, struct wefti_job *job) {
@@ -231,8 +277,12 @@ bool wefti_pool_remove(struct weft_pool *pool, struct wefti_job *job) {
 bool wefti_pool_abandon(struct weft_pool *pool, struct wefti_job *job) {
     wefti_lock_take(&pool->lock); /* A4 */
     bool left = job->state != WEFTI_JOB_ENDED; /* else it has been served */
+    struct weft_runtime *sim = left && job->outside ? job->sim : NULL;
     job->abandoned = left;
+    job->outside = job->outside && !left; /* nobody waits for it any more */
     wefti_lock_give(&pool->lock);
+    if (sim)
+        wefti_sim_outside(sim, -1);
     return left;
 }
 
@@ -258,8 +308,6 @@ static bool drop_queued(struct weft_pool *pool) {
         wefti_lock_give(&pool->lock);
         if (job->drop)
             job->drop(job->arg);
-        if (job->detached && job->sim)
-            wefti_sim_outside(job->sim, -1);
         wefti_lock_take(&pool->lock);
         unlink_job(&pool->running, job);
         struct ended ended = end_job(pool, job);
@@ -280,6 +328,21 @@ static void report_running(struct weft_pool *pool) {
     }
 }
 
+/* Under the lock.  Turns of a driven runtime come when it is driven, perhaps by who closes the pool, and so never: its jobs go without. */
+static void free_driven(struct weft_pool *pool) {
+    for (struct wefti_job *job = pool->queue.first; job; job = job->next) {
+        if (!job->held || !job->sim->driven)
+            continue;
+        struct wefti_pool_thread *idle = take_idle(pool);
+        job->held = false;
+        wefti_turn_leave(pool, job);
+        if (idle)
+            wefti_park_wake(&idle->park); /* A2: wake */
+        else if (pool->threads < pool->max)
+            start_thread(pool);
+    }
+}
+
 /* No more jobs, and wait until there are none.  0; -ECANCELED; -EBUSY. */
 static int close_pool(struct weft_pool *pool, int64_t until) {
     struct wefti_park park = {0};
@@ -289,6 +352,7 @@ static int close_pool(struct weft_pool *pool, int64_t until) {
     wefti_lock_take(&pool->lock);
     pool->closed = true;
     pool->drainer = &park;
+    free_driven(pool);
     while (pool->queue.count + pool->running.count) {
         int64_t now = wefti_clock(), limit = until;
         if (now >= until) {

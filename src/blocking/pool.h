@@ -43,8 +43,18 @@ struct wefti_job {
     bool abandon;   /* the caller may leave while it runs: in memory of its own */
     bool detached;  /* nobody waits: in memory of its own */
     bool abandoned; /* the caller has left */
-    struct weft_runtime *sim; /* the simulator that stands still for it, or NULL */
+    /* Of a simulated runtime (turn.c). */
+    struct weft_runtime *sim; /* that, or NULL */
+    bool held;                /* QUEUED, and not for threads yet */
+    bool outside;             /* the simulation goes on without it */
+    struct wefti_gate *gate;  /* the turn that waits for its end, or NULL */
     struct wefti_waiter waiter;
+};
+
+/* Where a turn waits. */
+struct wefti_gate {
+    struct wefti_park park;
+    struct wefti_job *job; /* NULL: it has ended; under the lock */
 };
 
 struct wefti_job_list {
@@ -72,8 +82,11 @@ struct weft_pool {
     _Atomic uint64_t calls;
 };
 
-/* A1, A2.  0; -EAGAIN; -ESHUTDOWN. */
+/* A1, A2.  0; -EAGAIN; -ESHUTDOWN.  A job that is held is for later: release. */
 int wefti_pool_submit(struct weft_pool *pool, struct wefti_job *job);
+/* A1, A2 of the oldest job that is held for that runtime.  The gate is told of its end; NULL: the simulation does not wait for it.
+ * False: there is none. */
+bool wefti_pool_release(struct weft_pool *pool, const struct weft_runtime *sim, struct wefti_gate *gate);
 /* A4.  True: it was QUEUED, not mandatory, and has been taken out: the caller ends it. */
 bool wefti_pool_remove(struct weft_pool *pool, struct wefti_job *job);
 /* A4.  True: it goes on without its caller, and its memory is not the caller's any more; false: it has ended, and its caller been served. */
@@ -82,5 +95,18 @@ bool wefti_pool_abandon(struct weft_pool *pool, struct wefti_job *job);
 static inline void wefti_pool_call_end(struct weft_pool *pool) {
     sub_release(&pool->calls, 1); /* pairs with destroy */
 }
+
+/* -- turn.c --------------------------------------------------------------------------------------------------------- */
+
+#ifndef WEFTI_TURN_PATIENCE
+#define WEFTI_TURN_PATIENCE INT64_C(2000000000) /* ns */
+#endif
+
+/* Under the lock: from here on the simulation does not wait for it. */
+void wefti_turn_leave(struct weft_pool *pool, struct wefti_job *job);
+/* Under the lock: a task of `rt` whose turn it will be to release a job; it counts as a call.  0; -EAGAIN; -ENOMEM; -ESHUTDOWN. */
+int wefti_turn_spawn(struct weft_pool *pool, struct weft_runtime *rt);
+/* G2, G3: after release, with the gate.  False: it has not ended, and is outside. */
+bool wefti_turn_wait(struct weft_pool *pool, struct wefti_gate *gate);
 
 #endif

@@ -131,7 +131,8 @@ static bool is_little(const struct transfer *t) {
 
 static ssize_t move(struct transfer *t, weft_deadline until) {
     ssize_t result;
-    bool quick = !t->writes && !t->file->direct && is_little(t) && !load_relaxed(&t->file->slow); /* a hint */
+    bool quick = !t->writes && !t->file->direct && is_little(t) && !load_relaxed(&t->file->slow) && /* a hint */
+                 !wefti_worker_here()->rt->sim; /* where nothing may hang on what lies in memory */
     if (quick && at_once(t, &result))
         return result;
     bool ring = t->file->direct || (quick && !load_relaxed(&t->file->slow)); /* as above */

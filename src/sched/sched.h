@@ -587,7 +587,7 @@ bool wefti_sim_is_dead(struct weft_runtime *rt);
 uint64_t wefti_sim_hash(const struct weft_runtime *rt);
 /* A number below that, drawn from the seed, and part of the hash.  By a task. */
 uint32_t wefti_sim_draw(struct weft_runtime *rt, uint32_t below);
-/* Something real begins (+1) that a task waits for, or has ended (-1), and the task is ready: until then the clock stands still. */
+/* Something real goes on (+1) that a task waits for, or has ended (-1), and the task is ready: meanwhile the clock keeps to the real one. */
 void wefti_sim_outside(struct weft_runtime *rt, int change);
 
 #endif

@@ -9,7 +9,8 @@
  *
  * Descriptors are real, and so is the world behind them.  While a task waits for one there is no deadlock; what has come is taken first,
  * at no time at all, so that a program that only talks to itself runs alike every time; and when nothing has come, virtual time
- * passes as the real one does, for a deadline must not strike before the world had its chance.
+ * passes as the real one does, for a deadline must not strike before the world had its chance.  So it does while something goes on outside
+ * (wefti_sim_outside): a job that the simulation has given up waiting for (blocking/turn.c).
  */
 #include "sched/sched.h"
 
@@ -151,7 +152,7 @@ static void pass_time(struct wefti_sim *sim, int64_t real, int64_t until) {
         store_relaxed(&sim->clock, real < left ? clock + real : until); /* a figure */
 }
 
-/* As wefti_sim_idle, when a task waits for a descriptor. */
+/* As wefti_sim_idle, when a task waits for a descriptor, or for something outside. */
 static bool idle_in_world(struct wefti_worker *w, int64_t until) {
     struct wefti_sim *sim = w->rt->sim;
     struct wefti_watch *watch = w->watch;
@@ -162,8 +163,7 @@ static bool idle_in_world(struct wefti_worker *w, int64_t until) {
         sim->tied = now;
         return until <= load_own(&sim->clock);
     }
-    watch->count = wefti_poller_wait(&watch->poller, watch->events, WEFTI_EVENTS_MAX, 0);
-    if (watch->count)
+    if (watch && (watch->count = wefti_poller_wait(&watch->poller, watch->events, WEFTI_EVENTS_MAX, 0)))
         return true;
     int64_t limit = wefti_real(w->rt, until);
     wefti_count(&w->counters.parks, 1);
@@ -176,11 +176,10 @@ static bool idle_in_world(struct wefti_worker *w, int64_t until) {
 bool wefti_sim_idle(struct wefti_worker *w, int64_t until) {
     struct weft_runtime *rt = w->rt;
     struct wefti_sim *sim = rt->sim;
-    if (load_acquire(&sim->outside)) /* pairs with the last to end: it has woken its task */
-        return false;
+    bool outside = load_acquire(&sim->outside); /* pairs with the last to end: it has woken its task */
     if (has_work(w)) /* recheck: that came after the worker's own look */
         return true;
-    if (w->watch && w->watch->waiting)
+    if (outside || (w->watch && w->watch->waiting))
         return idle_in_world(w, until);
     sim->tied = 0;
     if (until != INT64_MAX) { /* somebody waits for that time, and nothing happens before it */

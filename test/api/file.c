@@ -310,8 +310,11 @@ static int writer(void *arg) {
 
 #define LONG_READ 50000000 /* takes a while */
 
+static atomic_bool reads;
+
 static int read_long(void *file) {
     char *bytes = malloc(LONG_READ);
+    reads = true;
     ssize_t n = weft_file_read(file, bytes, LONG_READ, 0, WEFT_NEVER);
     free(bytes);
     return n == LONG_READ ? 0 : -1;
@@ -335,7 +338,11 @@ static int many(void *unused) {
     /* Closed under a call, which ends as if nothing had been. */
     REQUIRE_EQ(weft_file_open("/dev/zero", O_RDONLY, 0, &common, WEFT_NEVER), 0);
     weft_task *reader = io_go(NULL, read_long, common);
-    io_until_it_waits(reader);
+    if (fixture_on("sim")) /* where a job may be over before one can look */
+        while (!reads)
+            weft_yield();
+    else
+        io_until_it_waits(reader);
     CHECK_EQ(weft_file_close(common), 0);
     CHECK_EQ(io_join(reader), 0);
     CHECK_EQ(weft_path_remove(in_folder("a"), WEFT_NEVER), 0);

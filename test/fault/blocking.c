@@ -79,7 +79,7 @@ static void scenario(bool own_pool) {
         tasks += weft_fiber_go(rt, call_some, pool, NULL) == 0;
         tasks += weft_spawn(rt, &spec, NULL) == 0;
     }
-    sweep_end(rt, tasks);
+    sweep_end_turns(rt, tasks, 3 * 8 + 3);
     CHECK_EQ(weft_pool_destroy(pool, fixture_soon()), 0);
     CHECK_EQ(ran, accepted);
     CHECK_EQ(dropped, accepted);

@@ -71,7 +71,7 @@ static void files(void) {
     weft_runtime *rt = sweep_begin(NULL);
     if (rt) {
         uint64_t spawned = weft_fiber_go(rt, used, NULL, NULL) == 0;
-        sweep_end(rt, spawned);
+        sweep_end_turns(rt, spawned, 20);
     }
     unlink(path);
     CHECK_EQ(descriptors(), before);

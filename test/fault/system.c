@@ -74,7 +74,7 @@ static void children(void) {
     weft_runtime *rt = sweep_begin(NULL);
     if (rt) {
         uint64_t spawned = weft_fiber_go(rt, use_child, NULL, NULL) == 0;
-        sweep_end(rt, spawned);
+        sweep_end_turns(rt, spawned, 10);
     }
     CHECK_EQ(descriptors(), before);
 }

@@ -1,0 +1,326 @@
+/* blocking_sim.c - blocking work in the simulator: begun and ended in the order of the seed, and never waited for without end. */
+#include "fixture.h"
+
+#include <pthread.h>
+
+#define MS INT64_C(1000000)
+
+static struct {
+    pthread_t worker;
+    unsigned written; /* plain: by jobs and fibers, of which one runs at a time */
+    uint64_t trace;
+    int64_t clock[2];
+} seen;
+
+static void note(uint64_t what) {
+    seen.written++;
+    seen.trace = (seen.trace ^ what) * UINT64_C(0x100000001b3);
+}
+
+/* -- One seed, one order ------------------------------------------------------------------------------------------------ */
+
+static int job(void *arg) {
+    CHECK(!weft_in_fiber());
+    CHECK(!pthread_equal(pthread_self(), seen.worker));
+    note(100 + (uintptr_t)arg);
+    if ((uintptr_t)arg % 3 == 0)
+        harness_nap(); /* how long it takes changes nothing */
+    note(200 + (uintptr_t)arg);
+    return 7;
+}
+
+static int nested(void *arg) {
+    int result = 0;
+    CHECK_EQ(weft_blocking(job, arg, &result, WEFT_NEVER), 0);
+    return result;
+}
+
+static int asks(void *arg) {
+    uintptr_t i = (uintptr_t)arg;
+    int result = 0;
+    for (int round = 0; round < 3; round++) {
+        note(300 + i);
+        CHECK_EQ(weft_blocking(i % 4 ? job : nested, arg, &result, weft_after(1 + MS)), 0);
+        CHECK_EQ(result, 7);
+        note(400 + i);
+        if (i % 2)
+            CHECK_EQ(weft_sleep((int64_t)i * MS), 0);
+    }
+    weft_blocking_spec spec = WEFT_BLOCKING_SPEC_INIT;
+    spec.fn = job;
+    spec.arg = (void *)(i + 50);
+    CHECK_EQ(weft_blocking_start(NULL, &spec), 0); /* nobody waits for it */
+    return 0;
+}
+
+static int all(void *unused) {
+    (void)unused;
+    weft_task *task[8];
+    seen.worker = pthread_self();
+    for (uintptr_t i = 0; i < 8; i++)
+        REQUIRE_EQ(weft_fiber_go(NULL, asks, (void *)i, &task[i]), 0);
+    for (int i = 0; i < 8; i++) {
+        CHECK_EQ(weft_join(task[i], NULL, WEFT_NEVER), 0);
+        weft_task_drop(task[i]);
+    }
+    return 0;
+}
+
+static uint64_t run_with(uint64_t seed, uint64_t *hash) {
+    weft_config config = WEFT_CONFIG_INIT;
+    weft_task *task;
+    config.seed = seed;
+    memset(&seen, 0, sizeof seen);
+    weft_runtime *rt = fixture_begin(&config);
+    REQUIRE_EQ(weft_fiber_go(rt, all, NULL, &task), 0);
+    fixture_finish(task);
+    CHECK_EQ(weft_runtime_stop(rt, WEFT_NEVER), 0);
+    *hash = weft_sim_hash(rt);
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
+    CHECK_EQ(seen.written, 8 * (3 * 4 + 2));
+    return seen.trace;
+}
+
+API_TEST(blocking_sim_order, "J6 J7", .sched = "sim") {
+    unsetenv("WEFT_SEED");
+    uint64_t hash[3], trace[3];
+    trace[0] = run_with(harness_seed(), &hash[0]);
+    trace[1] = run_with(harness_seed(), &hash[1]);
+    trace[2] = run_with(harness_seed() + 1, &hash[2]);
+    CHECK_EQ(trace[0], trace[1]);
+    CHECK_EQ(hash[0], hash[1]);
+    CHECK(trace[0] != trace[2]);
+}
+
+/* -- Bounds, several simulations, and the end ------------------------------------------------------------------------------- */
+
+static weft_pool *one_thread(unsigned queue_max) {
+    weft_pool_config config = WEFT_POOL_CONFIG_INIT;
+    weft_pool *pool;
+    config.threads_min = config.threads_max = 1;
+    config.queue_max = queue_max;
+    REQUIRE_EQ(weft_pool_create(&config, &pool), 0);
+    return pool;
+}
+
+static int nothing(void *arg) {
+    (void)arg;
+    return 0;
+}
+
+static int fills(void *pool) {
+    weft_blocking_spec spec = WEFT_BLOCKING_SPEC_INIT;
+    spec.fn = nothing;
+    spec.pool = pool;
+    for (int round = 0; round < 3; round++) {
+        CHECK_EQ(weft_blocking_start(NULL, &spec), 0); /* for the thread, if it is as far as that or not */
+        CHECK_EQ(weft_blocking_start(NULL, &spec), 0);
+        CHECK_EQ(weft_blocking_start(NULL, &spec), 0);
+        CHECK_EQ(weft_blocking_start(NULL, &spec), -EAGAIN);
+        CHECK_EQ(weft_blocking_call(&spec, NULL, WEFT_NEVER), -EAGAIN);
+        weft_pool_stats stats;
+        do {
+            CHECK_EQ(weft_yield(), 0);
+            weft_pool_stats_read(pool, &stats);
+        } while (stats.queued);
+        CHECK_EQ(stats.running, 0);
+        CHECK_EQ(stats.completed, 3 * (round + 1));
+    }
+    return 0;
+}
+
+API_TEST(blocking_sim_bound, "R2 J7", .sched = "sim") {
+    weft_pool *pool = one_thread(2);
+    weft_runtime *rt = fixture_begin(NULL);
+    weft_task *task;
+    REQUIRE_EQ(weft_fiber_go(rt, fills, pool, &task), 0);
+    fixture_finish(task);
+    fixture_end(rt);
+    CHECK_EQ(weft_pool_destroy(pool, WEFT_NEVER), 0);
+}
+
+static weft_pool *common;
+
+static int shares(void *arg) {
+    weft_blocking_spec spec = WEFT_BLOCKING_SPEC_INIT;
+    spec.fn = nothing;
+    spec.pool = common;
+    for (int i = 0; i < 20; i++) {
+        CHECK_EQ(weft_blocking_call(&spec, NULL, weft_after(MS)), 0);
+        CHECK_EQ(weft_blocking_start(NULL, &spec), 0);
+    }
+    return (int)(intptr_t)arg;
+}
+
+/* Each has its own turns, whatever the other does. */
+API_TEST(blocking_sim_two, "J6 J7", .sched = "sim") {
+    unsetenv("WEFT_SEED");
+    weft_runtime *rt[2];
+    weft_config config = WEFT_CONFIG_INIT;
+    weft_task *task[2];
+    config.seed = harness_seed();
+    common = one_thread(0);
+    for (int i = 0; i < 2; i++) {
+        rt[i] = fixture_begin(&config);
+        REQUIRE_EQ(weft_fiber_go(rt[i], shares, NULL, &task[i]), 0);
+    }
+    for (int i = 0; i < 2; i++)
+        fixture_finish(task[i]);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(weft_runtime_stop(rt[i], WEFT_NEVER), 0);
+    CHECK_EQ(weft_sim_hash(rt[0]), weft_sim_hash(rt[1]));
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(weft_runtime_destroy(rt[i]), 0);
+    CHECK_EQ(weft_pool_destroy(common, WEFT_NEVER), 0);
+}
+
+static atomic_uint ran;
+
+static int counts(void *arg) {
+    (void)arg;
+    ran++;
+    return 0;
+}
+
+/* Told to end, it still has something to do. */
+static int cleans_up(void *arg) {
+    CHECK_EQ(weft_shield(weft_task_self()), 0);
+    *(atomic_bool *)arg = true;
+    while (!weft_cancel_reason())
+        weft_yield();
+    weft_blocking_spec spec = WEFT_BLOCKING_SPEC_INIT;
+    spec.fn = counts;
+    CHECK_EQ(weft_blocking(counts, NULL, NULL, WEFT_NEVER), 0);
+    CHECK_EQ(weft_blocking_start(NULL, &spec), 0); /* ran, or was dropped */
+    weft_unshield(weft_task_self());
+    return 0;
+}
+
+/* No more turns, but jobs. */
+API_TEST(blocking_cancelled_shielded, "R2 B57") {
+    static atomic_bool there;
+    weft_runtime *rt = fixture_begin(NULL);
+    REQUIRE_EQ(weft_fiber_go(rt, cleans_up, &there, NULL), 0);
+    REQUIRE_EVENTUALLY(there);
+    CHECK_EQ(weft_runtime_stop(rt, WEFT_NOW), -ECANCELED);
+    CHECK_GE(ran, 1);
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
+}
+
+static atomic_bool go_on;
+static int starts_another(void *arg) {
+    weft_blocking_spec spec = WEFT_BLOCKING_SPEC_INIT;
+    spec.fn = counts;
+    while (!go_on)
+        harness_nap();
+    CHECK_EQ(weft_blocking_start(arg, &spec), 0);
+    return 0;
+}
+
+static void *stops(void *rt) {
+    CHECK_EQ(weft_runtime_stop(rt, WEFT_NEVER), 0);
+    return NULL;
+}
+
+/* A job begins another, when the runtime takes no tasks any more.  (Elsewhere the pool may be closed by then.) */
+API_TEST(blocking_sim_job_starts_job, "R2 B57", .sched = "sim") {
+    weft_runtime *rt = fixture_begin(NULL);
+    weft_blocking_spec spec = WEFT_BLOCKING_SPEC_INIT;
+    weft_task *task;
+    pthread_t stopper;
+    int error;
+    spec.fn = starts_another;
+    spec.arg = rt;
+    REQUIRE_EQ(weft_blocking_start(rt, &spec), 0);
+    pthread_create(&stopper, NULL, stops, rt);
+    while ((error = weft_fiber_go(rt, nothing, NULL, &task)) == 0) { /* until it is closed */
+        weft_task_drop(task);
+        harness_nap();
+    }
+    CHECK_EQ(error, -ESHUTDOWN);
+    go_on = true;
+    pthread_join(stopper, NULL);
+    CHECK_EQ(ran, 1);
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
+}
+
+/* -- Jobs that need a task -------------------------------------------------------------------------------------------------- */
+
+static weft_event event = WEFT_EVENT_INIT;
+
+static int waits_for_event(void *arg) {
+    (void)arg;
+    return weft_event_wait(&event, WEFT_NEVER);
+}
+
+static int sets_later(void *arg) {
+    (void)arg;
+    CHECK_EQ(weft_sleep(5 * MS), 0); /* time passes, though a job goes on */
+    seen.clock[0] = weft_now();
+    CHECK_EQ(weft_event_set(&event), 0);
+    return 0;
+}
+
+static int asks_for_event(void *arg) {
+    (void)arg;
+    int result = -1;
+    weft_task *task;
+    REQUIRE_EQ(weft_fiber_go(NULL, sets_later, NULL, &task), 0);
+    CHECK_EQ(weft_blocking(waits_for_event, NULL, &result, WEFT_NEVER), 0);
+    CHECK_EQ(result, 0);
+    CHECK_EQ(weft_join(task, NULL, WEFT_NEVER), 0);
+    weft_task_drop(task);
+    CHECK_GE(seen.clock[0], 5 * MS);
+    return 0;
+}
+
+/* It is said, and works. */
+API_TEST(blocking_sim_needs_a_task, "J7", .sched = "sim") {
+    char text[1000] = "";
+    FILE *file = tmpfile();
+    int before = dup(STDERR_FILENO);
+    weft_runtime *rt = fixture_begin(NULL);
+    weft_task *task;
+    dup2(fileno(file), STDERR_FILENO);
+    REQUIRE_EQ(weft_fiber_go(rt, asks_for_event, NULL, &task), 0);
+    fixture_finish(task);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    rewind(file);
+    size_t size = fread(text, 1, sizeof text - 1, file);
+    text[size] = 0;
+    fclose(file);
+    CHECK(strstr(text, "the simulation goes on beside it"));
+    fixture_end(rt);
+}
+
+static atomic_bool let_go;
+static int stays(void *arg) {
+    (void)arg;
+    while (!let_go)
+        harness_nap();
+    ran++;
+    return 0;
+}
+
+static int leaves_one(void *pool) {
+    weft_blocking_spec spec = WEFT_BLOCKING_SPEC_INIT;
+    spec.fn = stays;
+    spec.pool = pool;
+    CHECK_EQ(weft_blocking_start(NULL, &spec), 0);
+    return 0;
+}
+
+/* Nobody waits for a job in another's pool: it may outlive the simulation. */
+API_TEST(blocking_sim_outlived, "J7", .sched = "sim") {
+    weft_pool *pool = one_thread(0);
+    weft_runtime *rt = fixture_begin(NULL);
+    weft_task *task;
+    REQUIRE_EQ(weft_fiber_go(rt, leaves_one, pool, &task), 0);
+    fixture_finish(task);
+    fixture_end(rt);
+    CHECK_EQ(ran, 0);
+    let_go = true;
+    CHECK_EQ(weft_pool_destroy(pool, WEFT_NEVER), 0);
+    CHECK_EQ(ran, 1);
+}
