@@ -102,7 +102,7 @@ WEFT_API int weft_http_begin(weft_http *x, int status, int64_t length);
  * Returns `size`; -EMSGSIZE (more than was declared: nothing was sent); -EINVAL (not begun, or ended); errors as weft_write. */
 WEFT_API ssize_t weft_http_write(weft_http *x, const void *bytes, size_t size);
 /* Part of a file, as weft_sendfile.  (With weft_sendfile on weft_http_io it would come before the head.)
- * Returns 0; -EIO (the file has less: then the answer cannot be ended, and the connection closes); errors as weft_http_write and weft_sendfile. */
+ * Returns 0; -EIO (the file has less: then the answer has ended, too short, and the connection closes); errors as weft_http_write and weft_sendfile. */
 WEFT_API int weft_http_write_file(weft_http *x, int file, off_t offset, uint64_t size);
 WEFT_API int weft_http_end(weft_http *x);
 

@@ -246,7 +246,8 @@ static int send_piece(struct weft_http *x, int file, off_t *offset, size_t size)
     ssize_t n = error ? error : weft_sendfile(x->io, file, offset, size, deadline(x));
     if (n == (ssize_t)size)
         return x->chunked ? send(x, "\r\n", 2) : 0;
-    x->keep = x->chunked = false; /* its end is the connection's */
+    x->keep = false; /* its end is the connection's */
+    x->phase = WEFTI_HTTP_ENDED; /* nothing that is written on may fill the gap */
     return n < 0 ? (int)n : -EIO;
 }
 

@@ -22,6 +22,8 @@ static int serve_file(weft_http *x, void *arg) {
     int error = weft_http_write_file(x, file, offset, size + (greedy ? 5 : 0));
     CHECK_EQ(error, greedy ? -EIO : 0);
     site->error = error;
+    if (error) /* what is missing cannot be made up for */
+        CHECK_EQ(weft_http_write(x, "12345", 5), -EINVAL);
     return 0; /* also when it was too little: the client must learn it */
 }
 
