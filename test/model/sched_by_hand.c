@@ -26,6 +26,7 @@ static void start(const struct wefti_sched *sched, uint32_t workers) {
         worker[i].rt = &rt;
         worker[i].sched = sched;
         worker[i].index = i;
+        worker[i].stack_top = UINTPTR_MAX;
         worker[i].shared = true;
         worker[i].average = WEFTI_AVERAGE_START;
         worker[i].tick_left = worker[i].global_left = worker[i].global_interval = 100;
