@@ -234,6 +234,56 @@ static void cancel_against_rest(void) {
 MC_CASE(fiber_rest_cancel, cancel_against_rest, .arg = ON(1, WEFT_SCHED_RING), .proves = "J31", .bound = 1,
         .stale_counts = true, .seconds = 4);
 
+/* Woken by another thread it has its turn among the others: the mark that it gets is seen before the loop comes by. */
+#define SOON 20 /* turns of others: new fibers may come in a row first */
+static int turns;
+
+static void set_outside(void *arg) {
+    (void)arg;
+    set_event();
+}
+
+/* In one turn: have it woken. */
+static void have_it_woken(void) { mc_join(mc_spawn(set_outside, NULL)); }
+
+static int yield_until_it_ran(void *arg) {
+    (void)arg;
+    have_it_woken();
+    for (; ran < 2; turns++)
+        mc_assert(weft_yield() == 0 && turns <= SOON);
+    return 0;
+}
+
+static int take_a_turn(void *arg) {
+    (void)arg;
+    if (turns++ == 0)
+        have_it_woken();
+    return 0;
+}
+
+/* The one that waits has made the others: they come after it, on the same worker. */
+static int wait_beside(void *arg) {
+    weft_fiber_fn *others = arg;
+    for (int i = 0; i < (*others == take_a_turn ? 2 * SOON : 1); i++)
+        weft_task_drop(go(*others, NULL));
+    mc_assert(wait_once(NULL) == 0 && turns <= SOON);
+    return 0;
+}
+
+static void woken_beside(weft_fiber_fn others) {
+    start();
+    mc_assert(finish(go(wait_beside, &others)) == 0);
+    stop_quietly();
+}
+
+static void woken_beside_yields(void) { woken_beside(yield_until_it_ran); }
+MC_CASE(fiber_rest_beside_yields, woken_beside_yields, .arg = ON(1, WEFT_SCHED_RING), .proves = "J5 J30", .bound = 1,
+        .stale_counts = true, .seconds = 4);
+
+static void woken_beside_new_ones(void) { woken_beside(take_a_turn); }
+MC_CASE(fiber_rest_beside_new_ones, woken_beside_new_ones, .arg = ON(1, WEFT_SCHED_RING), .proves = "J30", .bound = 1,
+        .stale_counts = true, .seconds = 4);
+
 /* -- Yield: in the worker's own queue -------------------------------------------------------------------------------- */
 
 static int yield_then_wait(void *arg) {
