@@ -16,10 +16,10 @@
  * argument must survive.
  *
  * The end.  weft_runtime_stop lets jobs finish as it does tasks; when its time is over, those that have not begun are dropped, but for
- * mandatory ones.  Jobs that run are waited for; if none of them ends for 2 s they are named on stderr, and the stop is refused.
+ * mandatory ones.  Jobs that run are waited for; if none of them ends for 2 s (grace_ns of the runtime) they are named on stderr, and the stop is refused.
  *
  * In a `sim` runtime a job waits for its turn, which the seed draws as it does a task's.  It runs on a thread of the pool, but nothing else
- * runs meanwhile, and no virtual time passes: a run with jobs is repeated from its seed.  One that has not ended after 2 s may be
+ * runs meanwhile, and no virtual time passes: a run with jobs is repeated from its seed.  One that has not ended after 2 s (grace_ns of the pool, or of its runtime) may be
  * waiting for what only a task can give it: that is said on stderr, and the simulation goes on beside it, with a clock that keeps to
  * the real one until it ends.  From there on the order is not the seed's.  A turn is counted as a task (spawned, live); weft_drive waits
  * in one as the simulator's own thread does.
@@ -95,9 +95,11 @@ typedef struct weft_pool_config {
     unsigned threads_max; /* 0 = 512; at most 65,536 */
     unsigned queue_max; /* jobs that wait for a thread, then -EAGAIN; 0 = no bound */
     int64_t keep_alive_ns; /* how long a thread stays idle; 0 = 10 s, negative = for ever */
+    int64_t
+        grace_ns; /* how long weft_pool_destroy waits while no job ends, and `sim` for one job; 0 = 2 s, negative = for ever */
 } weft_pool_config;
 
-#define WEFT_POOL_CONFIG_INIT {sizeof(weft_pool_config), 0, 0, 0, 0, 0}
+#define WEFT_POOL_CONFIG_INIT {sizeof(weft_pool_config), 0, 0, 0, 0, 0, 0}
 
 /* A pool of one's own, for work that should not wait behind other work, or with another bound.  `config` may be NULL.  It starts no
  * threads, and belongs to no runtime.
@@ -107,7 +109,7 @@ WEFT_API WEFT_MUST_USE int weft_pool_create(const weft_pool_config *config, weft
 /* Refuse new jobs, let the accepted ones finish until `until`, then drop those that have not begun and are not mandatory (their callers
  * get -ECANCELED), wait for the rest, end the threads, free the pool.  NULL is allowed.
  * Call from: a plain thread that is none of the pool's.
- * Returns 0; -ECANCELED when some jobs were dropped: the pool is gone in both cases.  -EBUSY when for 2 s no job ended (they are
+ * Returns 0; -ECANCELED when some jobs were dropped: the pool is gone in both cases.  -EBUSY when for 2 s (grace_ns) no job ended (they are
  * named on stderr), or callers have not gone (under sim also turns of jobs: of a driven runtime they go when that is driven, or stopped): it
  * is closed but still there, and a later call may succeed.  -EDEADLK (called from a task). */
 WEFT_API int weft_pool_destroy(weft_pool *pool, weft_deadline until);

@@ -61,6 +61,8 @@ typedef struct weft_config {
         *caps; /* filled in by weft_runtime_create, weft_run and weft_fiber_run: the first capabilities; may be NULL */
     weft_poller poller; /* how the workers wait for descriptors */
     uint32_t max_processes; /* alive at a time, then -EDQUOT, see <weft/process.h>; 0 = 4,194,304 */
+    int64_t
+        grace_ns; /* how long weft_runtime_stop and _destroy wait while nothing of what was cancelled ends; 0 = 2 s, negative = for ever */
 } weft_config;
 
 #define WEFT_CONFIG_INIT                                                                                               \
@@ -79,6 +81,7 @@ typedef struct weft_config {
      WEFT_PROFILE_NONE,                                                                                                \
      0,                                                                                                                \
      WEFT_POLLER_AUTO,                                                                                                 \
+     0,                                                                                                                \
      0}
 
 /* Start a runtime.  `config` may be NULL.  If the system refuses some of the threads, the runtime
@@ -92,13 +95,13 @@ WEFT_API WEFT_MUST_USE int weft_runtime_create(const weft_config *config, weft_r
  * cancel what is left and wait for it (tasks under a shield finish first; a task that never returns from
  * its poll cannot be stopped).  Call from a plain thread, not from a task.  Calling it again is harmless.
  * Returns 0 when every task finished by itself; -ECANCELED when some had to be cancelled, and all have
- * ended; -EBUSY when for 2 s none of the cancelled ones ended (they are named on stderr; the
+ * ended; -EBUSY when for 2 s (grace_ns) none of the cancelled ones ended (they are named on stderr; the
  * runtime stays up, and a later call may succeed) or when another thread is stopping it now; -EDEADLK when called from
  * one of its own workers. */
 WEFT_API int weft_runtime_stop(weft_runtime *rt, weft_deadline until);
 
 /* Stop at once if still running, join every worker, free everything.  Handles and wakers of its tasks must be dropped: other
- * threads that are about to have 2 s for it.  `rt` may be NULL.
+ * threads that are about to have 2 s (grace_ns) for it.  `rt` may be NULL.
  * Returns 0; -EBUSY when some are still held (the tasks are named on stderr), or as weft_runtime_stop; -EDEADLK as weft_runtime_stop.
  * On failure the runtime still exists, and a later call may succeed. */
 WEFT_API int weft_runtime_destroy(weft_runtime *rt);

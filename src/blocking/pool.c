@@ -363,7 +363,7 @@ static int close_pool(struct weft_pool *pool, int64_t until) {
                 left = jobs;
                 progress = now;
             }
-            limit = progress + WEFTI_CANCEL_GRACE;
+            limit = progress + pool->grace;
             if (jobs && now >= limit) {
                 report_running(pool);
                 result = -EBUSY;
@@ -407,7 +407,7 @@ static void end_threads(struct weft_pool *pool) {
 /* Callers that were told may not have left yet. */
 static bool wait_calls(struct weft_pool *pool) {
     struct wefti_park park = {0};
-    int64_t give_up = wefti_clock() + WEFTI_CANCEL_GRACE, pause = 10000;
+    int64_t give_up = wefti_clock() + pool->grace, pause = 10000;
     while (load_acquire(&pool->calls)) { /* pairs with call_end */
         int64_t now = wefti_clock();
         if (now >= give_up)
@@ -468,6 +468,7 @@ static int make(const weft_pool_config *given, struct weft_pool **out) {
     pool->keep_alive = config.keep_alive_ns == 0  ? KEEP_ALIVE
                        : config.keep_alive_ns < 0 ? INT64_MAX
                                                   : config.keep_alive_ns;
+    pool->grace = wefti_grace(config.grace_ns);
     snprintf(pool->name, sizeof pool->name, "%s", config.name ? config.name : "pool");
     *out = pool;
     return 0;
@@ -514,6 +515,7 @@ weft_pool *weft_runtime_pool(weft_runtime *rt) {
         return NULL;
     made->annex = (struct wefti_annex){NULL, annex_stop, annex_report, annex_end, NULL};
     made->rt = rt;
+    made->grace = wefti_grace(rt->grace);
     snprintf(made->name, sizeof made->name, "%s", rt->name);
     found = wefti_annex_hang(rt, WEFTI_ANNEX_POOL, &made->annex);
     if (found == &made->annex)

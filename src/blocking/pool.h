@@ -74,6 +74,7 @@ struct weft_pool {
     struct weft_runtime *rt;        /* of the runtime's own pool */
     uint32_t threads, idle_count, min, max, queue_max, started;
     int64_t keep_alive; /* INT64_MAX: for ever */
+    int64_t grace;
     uint64_t completed, refused;
     bool closed; /* takes no jobs */
     bool cut;    /* ... and begins only mandatory ones */
@@ -97,10 +98,6 @@ static inline void wefti_pool_call_end(struct weft_pool *pool) {
 }
 
 /* -- turn.c --------------------------------------------------------------------------------------------------------- */
-
-#ifndef WEFTI_TURN_PATIENCE
-#define WEFTI_TURN_PATIENCE INT64_C(2000000000) /* ns */
-#endif
 
 /* Under the lock: from here on the simulation does not wait for it. */
 void wefti_turn_leave(struct weft_pool *pool, struct wefti_job *job);

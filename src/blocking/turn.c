@@ -5,7 +5,7 @@
  *         anything else until the job has ended and its caller is ready.  So jobs begin and end at places in the order that are the
  *         seed's, nothing runs beside them, and no virtual time passes.
  * Late.   A job may need what only a task can give it (a lock, the other end of a pipe): then waiting for it would be for ever.  After
- *         WEFTI_TURN_PATIENCE of real time that is said on stderr, and the simulation goes on beside it, with a clock that keeps
+ *         the pool's grace in real time that is said on stderr, and the simulation goes on beside it, with a clock that keeps
  *         to the real one until it has ended (sim.c).
  * Race.   turn: G1 lock, job->gate = mine, unlock     thread: B1 lock, the job is ended: take its gate, unlock
  *               G2 sleep until the token                      B3 wake the caller, then the token
@@ -40,12 +40,12 @@ static void report(struct weft_pool *pool, const char *name) {
         snprintf(text, sizeof text,
                  "weft: pool \"%s\": job \"%s\" has not ended for %d ms, and may wait for a task: the simulation "
                  "goes on beside it, and its order is not the seed's any more\n",
-                 pool->name, name, (int)(WEFTI_TURN_PATIENCE / 1000000));
+                 pool->name, name, (int)(pool->grace / 1000000));
     wefti_write(2, text, size > 0 && (size_t)size < sizeof text ? (size_t)size : sizeof text - 1);
 }
 
 bool wefti_turn_wait(struct weft_pool *pool, struct wefti_gate *gate) {
-    if (wefti_park_sleep(&gate->park, wefti_clock() + WEFTI_TURN_PATIENCE)) /* G2 */
+    if (wefti_park_sleep(&gate->park, wefti_clock() + pool->grace)) /* G2 */
         return true;
     wefti_lock_take(&pool->lock); /* G3 */
     struct wefti_job *job = gate->job;

@@ -204,6 +204,7 @@ static int create(weft_config config, weft_runtime **out) {
     rt->park_timeout = config.park_timeout_ns == 0  ? WEFTI_PARK_TIMEOUT
                        : config.park_timeout_ns < 0 ? INT64_MAX
                                                     : config.park_timeout_ns;
+    rt->grace = config.grace_ns;
     rt->seed = config.seed ? config.seed : rt->sched->one_thread ? 1 : wefti_random_seed();
     rt->uring = config.poller == WEFT_POLLER_URING && wefti_uring_probe() == 0;
     rt->wake = config.wake;
@@ -258,7 +259,7 @@ int weft_runtime_create(const weft_config *given, weft_runtime **out) {
 /* Handles and wakers of tasks that have ended may still be in other threads' hands, who may be about to use them: give them
  * a moment to drop them.  This is the end of a program's life with us, so looking now and then is good enough. */
 static bool wait_unreferenced(struct weft_runtime *rt) {
-    int64_t give_up = wefti_clock() + WEFTI_CANCEL_GRACE, pause = 10000;
+    int64_t give_up = wefti_clock() + wefti_grace(rt->grace), pause = 10000;
     while (wefti_slab_in_use(&rt->slab, NULL, 0)) {
         int64_t now = wefti_clock();
         if (now >= give_up)

@@ -39,7 +39,11 @@
 #define WEFTI_YIELD_OPS 1024u                  /* J5: metered ops of a fiber before others run */
 #define WEFTI_HELP_MAX 4096u                   /* polls that wait on one stack, if it is large enough */
 #define WEFTI_PREEMPT_MAX 1000u                /* R32: preemptions in a row, then the task has failed */
-#define WEFTI_CANCEL_GRACE INT64_C(2000000000) /* R36: how long cancelled tasks and held references may take */
+#ifndef WEFTI_GRACE
+#define WEFTI_GRACE INT64_C(2000000000) /* R36: how long cancelled tasks and held references may take */
+#endif
+/* As a config gives it, in ns; a time that far away can be added to any clock. */
+static inline int64_t wefti_grace(int64_t given) { return given > 0 ? given : given ? INT64_MAX / 2 : WEFTI_GRACE; }
 
 #define WEFTI_REASONS 256u
 
@@ -237,6 +241,7 @@ struct weft_runtime {
     uint32_t global_capacity;
     uint32_t max_processes; /* 0: as many as the table has */
     int64_t park_timeout; /* INT64_MAX: none */
+    int64_t grace; /* as in the config: wefti_grace */
     uint64_t seed;
     weft_wake_fn wake;
     void *wake_arg;

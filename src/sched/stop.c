@@ -141,7 +141,7 @@ static int stop(struct weft_runtime *rt, int64_t until) {
             if (live < left) { /* they are ending: as long as it takes */
                 left = live;
                 progress = now;
-            } else if (now - progress >= WEFTI_CANCEL_GRACE) {
+            } else if (now - progress >= wefti_grace(rt->grace)) {
                 static const char text[] = "weft: stop: these tasks do not end:\n";
                 wefti_write(2, text, sizeof text - 1);
                 wefti_dump(rt, 2, DUMP_MAX);

@@ -1,63 +1,5 @@
-/* blocking.c - blocking work on pools of threads: results, bounds, late and cancelled callers, the end. */
-#include "fixture.h"
-
-#define MS INT64_C(1000000)
-
-static weft_pool_stats stats_of(weft_pool *pool) {
-    weft_pool_stats stats;
-    weft_pool_stats_read(pool, &stats);
-    return stats;
-}
-
-static weft_pool *begin_pool(unsigned min, unsigned max, unsigned queue, int64_t keep_alive) {
-    weft_pool_config config = WEFT_POOL_CONFIG_INIT;
-    weft_pool *pool = NULL;
-    config.name = "hands";
-    config.threads_min = min;
-    config.threads_max = max;
-    config.queue_max = queue;
-    config.keep_alive_ns = keep_alive;
-    REQUIRE_EQ(weft_pool_create(&config, &pool), 0);
-    return pool;
-}
-
-static void end_pool(weft_pool *pool) {
-    CHECK_EQ(weft_pool_destroy(pool, fixture_soon()), 0);
-    REQUIRE_EVENTUALLY(fixture_threads("hands-") == 0);
-}
-
-/* A job that stays in its thread until it is let go, and counts what was done with it. */
-struct job {
-    atomic_bool entered, release;
-    atomic_uint ran, dropped;
-};
-
-static int hold(void *arg) {
-    struct job *job = arg;
-    atomic_store(&job->entered, true);
-    while (!atomic_load(&job->release))
-        harness_nap();
-    return (int)atomic_fetch_add(&job->ran, 1) + 41;
-}
-
-static void on_drop(void *arg) { atomic_fetch_add(&((struct job *)arg)->dropped, 1); }
-
-static weft_blocking_spec spec_of(weft_pool *pool, struct job *job) {
-    weft_blocking_spec spec = WEFT_BLOCKING_SPEC_INIT;
-    spec.fn = hold;
-    spec.arg = job;
-    spec.drop = on_drop;
-    spec.name = "holder";
-    spec.pool = pool;
-    return spec;
-}
-
-/* Keep the one thread of a pool busy. */
-static void occupy(weft_pool *pool, struct job *job) {
-    weft_blocking_spec spec = spec_of(pool, job);
-    REQUIRE_EQ(weft_blocking_start(NULL, &spec), 0);
-    REQUIRE_EVENTUALLY(job->entered);
-}
+/* blocking.c - blocking work on pools of threads: results, bounds, callers that are fibers and poll tasks. */
+#include "blocking.h"
 
 /* -- Results ------------------------------------------------------------------------------------------------------- */
 
@@ -116,7 +58,7 @@ static int let_go(void *arg) {
 
 /* While a job blocks, its worker runs others: here the one that lets it go. */
 API_TEST(blocking_spares_worker, "R23", .workers = {1, 2}) {
-    weft_runtime *rt = fixture_begin_patient();
+    weft_runtime *rt = fixture_begin_hasty();
     REQUIRE_EQ(weft_fiber_go(rt, wait_for_other, &shared, NULL), 0);
     REQUIRE_EQ(weft_fiber_go(rt, let_go, &shared, NULL), 0);
     fixture_end(rt);
@@ -194,140 +136,6 @@ API_TEST(blocking_edges, "", .workers = {1}) {
     fixture_end(rt);
 }
 
-/* -- Late and cancelled callers ------------------------------------------------------------------------------------- */
-
-struct asking {
-    weft_blocking_spec spec;
-    int64_t ns; /* 0: for ever */
-    int error, result, after;
-    atomic_bool asked, left;
-};
-
-static int ask(void *arg) {
-    struct asking *a = arg;
-    atomic_store(&a->asked, true);
-    a->error = weft_blocking_call(&a->spec, &a->result, a->ns ? weft_after(a->ns) : WEFT_NEVER);
-    atomic_store(&a->left, true);
-    a->after = weft_sleep(1);
-    return 0;
-}
-
-static weft_task *start_asking(weft_runtime *rt, struct asking *a) {
-    weft_task *task;
-    REQUIRE_EQ(weft_fiber_go(rt, ask, a, &task), 0);
-    return task;
-}
-
-API_TEST(blocking_late_in_queue, "", .workers = {1, 2}) {
-    if (fixture_on("sim"))
-        SKIP("its clock stands still while somebody waits for a job");
-    weft_runtime *rt = fixture_begin_patient();
-    weft_pool *pool = begin_pool(1, 1, 0, 0);
-    struct job first = {0}, second = {0};
-    occupy(pool, &first);
-    struct asking a = {.spec = spec_of(pool, &second), .ns = 3 * MS};
-    fixture_finish(start_asking(rt, &a));
-    CHECK_EQ(a.error, -ETIMEDOUT);
-    CHECK_EQ(a.after, 0);
-    CHECK_EQ(second.dropped, 1);
-    CHECK_EQ(weft_blocking_call(&a.spec, NULL, harness_clock() + 2 * MS), -ETIMEDOUT); /* a plain thread */
-    CHECK_EQ(second.dropped, 2);
-    CHECK_EQ(stats_of(pool).queued, 0);
-    first.release = true;
-    fixture_end(rt);
-    end_pool(pool);
-    CHECK_EQ(second.ran, 0);
-    CHECK_EQ(first.ran, 1);
-    CHECK_EQ(first.dropped, 1);
-}
-
-API_TEST(blocking_cancelled_in_queue, "", .workers = {1, 2}) {
-    weft_runtime *rt = fixture_begin_patient();
-    weft_pool *pool = begin_pool(1, 1, 0, 0);
-    struct job first = {0}, second = {0};
-    occupy(pool, &first);
-    struct asking a = {.spec = spec_of(pool, &second)};
-    weft_task *task = start_asking(rt, &a);
-    REQUIRE_EVENTUALLY(stats_of(pool).queued == 1);
-    weft_task_cancel(task);
-    fixture_finish(task);
-    CHECK_EQ(a.error, -ECANCELED);
-    CHECK_EQ(a.after, -ECANCELED);
-    CHECK_EQ(second.dropped, 1);
-    first.release = true;
-    fixture_end(rt);
-    end_pool(pool);
-    CHECK_EQ(second.ran, 0);
-}
-
-/* What runs is waited for: the argument is the caller's. */
-API_TEST(blocking_cancelled_while_running, "", .workers = {1, 2}) {
-    weft_runtime *rt = fixture_begin_patient();
-    weft_pool *pool = begin_pool(1, 1, 0, 0);
-    struct job job = {0};
-    struct asking a = {.spec = spec_of(pool, &job)};
-    weft_task *task = start_asking(rt, &a);
-    REQUIRE_EVENTUALLY(job.entered);
-    weft_task_cancel(task);
-    for (int i = 0; i < 20; i++)
-        harness_nap();
-    CHECK(!a.left);
-    job.release = true;
-    fixture_finish(task);
-    CHECK_EQ(a.error, 0);
-    CHECK_EQ(a.result, 41);
-    CHECK_EQ(a.after, -ECANCELED); /* it learns of it now */
-    CHECK_EQ(job.dropped, 1);
-    fixture_end(rt);
-    end_pool(pool);
-}
-
-/* Unless it may be abandoned. */
-API_TEST(blocking_abandoned, "", .workers = {1, 2}) {
-    weft_runtime *rt = fixture_begin_patient();
-    weft_pool *pool = begin_pool(1, 1, 0, 0);
-    struct job job = {0};
-    struct asking a = {.spec = spec_of(pool, &job)};
-    a.spec.abandon = true;
-    weft_task *task = start_asking(rt, &a);
-    REQUIRE_EVENTUALLY(job.entered);
-    weft_task_cancel(task);
-    fixture_finish(task);
-    CHECK_EQ(a.error, -ECANCELED);
-    CHECK_EQ(job.dropped, 0);
-    fixture_end(rt); /* the pool is not the runtime's */
-    CHECK_EQ(weft_blocking_call(
-                 &(weft_blocking_spec){.size = sizeof a.spec, .fn = hold, .arg = &job, .pool = pool, .abandon = true},
-                 NULL, harness_clock() + 2 * MS),
-             -ETIMEDOUT);
-    job.release = true;
-    end_pool(pool);
-    CHECK_EQ(job.ran, 1);
-    CHECK_EQ(job.dropped, 1);
-}
-
-/* A mandatory job is run whatever becomes of its caller. */
-API_TEST(blocking_mandatory_cancelled, "", .workers = {1, 2}) {
-    weft_runtime *rt = fixture_begin_patient();
-    weft_pool *pool = begin_pool(1, 1, 0, 0);
-    struct job first = {0}, second = {.release = true};
-    occupy(pool, &first);
-    struct asking a = {.spec = spec_of(pool, &second)};
-    a.spec.mandatory = true;
-    weft_task *task = start_asking(rt, &a);
-    REQUIRE_EVENTUALLY(stats_of(pool).queued == 1);
-    weft_task_cancel(task);
-    for (int i = 0; i < 20; i++)
-        harness_nap();
-    CHECK(!a.left);
-    first.release = true;
-    fixture_finish(task);
-    CHECK_EQ(a.error, 0);
-    CHECK_EQ(second.ran, 1);
-    fixture_end(rt);
-    end_pool(pool);
-}
-
 /* -- Poll tasks ------------------------------------------------------------------------------------------------------- */
 
 struct polling {
@@ -373,7 +181,7 @@ API_TEST(blocking_poll, "R23", .workers = {1, 2}) {
 
 API_TEST(blocking_poll_cancelled, "", .workers = {1, 2}) {
     weft_runtime *rt = fixture_begin_patient();
-    weft_pool *pool = begin_pool(1, 1, 1, 0);
+    weft_pool *pool = begin_pool_hasty(1);
     struct job running = {0}, queued = {0}, refused = {0};
     int error[3] = {1, 1, 1};
     weft_task *first = start_polling(rt, spec_of(pool, &running), &error[0], NULL);
@@ -475,110 +283,6 @@ API_TEST(blocking_lost_wake, "", .workers = {1, 2, 4}) {
     fixture_end(rt);
     CHECK_EQ(stats_of(crowded).completed, counted);
     end_pool(crowded);
-}
-
-/* -- The end ---------------------------------------------------------------------------------------------------------- */
-
-/* Everything accepted is done, if there is time. */
-API_TEST(blocking_stop_waits, "", .workers = {1, 2}) {
-    weft_runtime *rt = fixture_begin_patient();
-    struct job job[8] = {{0}};
-    for (int i = 0; i < 8; i++) {
-        weft_blocking_spec spec = spec_of(NULL, &job[i]);
-        job[i].release = i > 0;
-        REQUIRE_EQ(weft_blocking_start(rt, &spec), 0);
-        REQUIRE_EVENTUALLY(job[i].entered);
-    }
-    CHECK_EQ(weft_runtime_stop(rt, harness_clock() + MS), -EBUSY); /* the first one runs */
-    CHECK_EQ(weft_blocking_start(rt, &(weft_blocking_spec){.size = sizeof(weft_blocking_spec), .fn = hold}),
-             -ESHUTDOWN);
-    job[0].release = true;
-    CHECK_EQ(weft_runtime_stop(rt, fixture_soon()), 0);
-    for (int i = 0; i < 8; i++)
-        CHECK_EQ(job[i].dropped, 1);
-    harness_on_hang(NULL, NULL);
-    CHECK_EQ(weft_runtime_destroy(rt), 0);
-    REQUIRE_EVENTUALLY(fixture_threads("crew-") == 0);
-}
-
-/* What fn(arg) writes to stderr. */
-static const char *said_by(void (*fn)(void *arg), void *arg) {
-    static char text[4096];
-    FILE *file = tmpfile();
-    int before = dup(STDERR_FILENO);
-    REQUIRE(file && before >= 0);
-    dup2(fileno(file), STDERR_FILENO);
-    fn(arg);
-    dup2(before, STDERR_FILENO);
-    close(before);
-    rewind(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    return text;
-}
-
-static void stop_busy(void *rt) { CHECK_EQ(weft_runtime_stop(rt, WEFT_NOW), -EBUSY); }
-static void destroy_busy(void *pool) { CHECK_EQ(weft_pool_destroy(pool, WEFT_NOW), -EBUSY); }
-
-/* A job that does not end is named: both when a fiber waits for it, and when nobody does. */
-API_TEST(blocking_names_the_stuck, "R36", .workers = {2}, .timeout = 40) {
-    weft_runtime *rt = fixture_begin_patient();
-    struct job job = {0};
-    struct asking a = {.spec = spec_of(NULL, &job)};
-    weft_task *task = start_asking(rt, &a);
-    REQUIRE_EVENTUALLY(job.entered);
-    REQUIRE_CONTAINS(said_by(stop_busy, rt), "job \"holder\" has been running for");
-    job.release = true;
-    fixture_finish(task);
-    CHECK_EQ(weft_runtime_stop(rt, fixture_soon()), 0);
-    harness_on_hang(NULL, NULL);
-    CHECK_EQ(weft_runtime_destroy(rt), 0);
-    weft_pool *pool = begin_pool(1, 1, 0, 0);
-    struct job other = {0};
-    occupy(pool, &other);
-    REQUIRE_CONTAINS(said_by(destroy_busy, pool), "weft: pool \"hands\": job \"holder\" has been running for");
-    other.release = true;
-    end_pool(pool);
-    CHECK_EQ(other.dropped, 1);
-}
-
-static void release_first(unsigned index, void *arg) {
-    struct job *job = arg;
-    if (index == 0) {
-        CHECK_EQ(weft_pool_destroy(crowded, WEFT_NOW), -ECANCELED);
-    } else {
-        REQUIRE_EVENTUALLY(job[1].dropped == 1); /* dropped although nothing else has ended yet */
-        CHECK_EQ(job[2].dropped, 0);
-        job[0].release = true;
-    }
-}
-
-/* Closed at once: what has not begun is dropped, but for what is mandatory. */
-API_TEST(blocking_mandatory, "B57", .workers = {1}) {
-    weft_runtime *rt = fixture_begin_patient();
-    crowded = begin_pool(1, 1, 0, 0);
-    static struct job job[4];
-    occupy(crowded, &job[0]);
-    weft_blocking_spec spec = spec_of(crowded, &job[1]);
-    REQUIRE_EQ(weft_blocking_start(rt, &spec), 0);
-    spec = spec_of(crowded, &job[2]);
-    spec.mandatory = true;
-    job[2].release = true;
-    REQUIRE_EQ(weft_blocking_start(rt, &spec), 0);
-    struct asking a = {.spec = spec_of(crowded, &job[3])};
-    weft_task *task = start_asking(rt, &a);
-    REQUIRE_EVENTUALLY(stats_of(crowded).queued == 3);
-    harness_threads(2, release_first, job);
-    fixture_finish(task);
-    CHECK_EQ(a.error, -ECANCELED); /* its job was dropped */
-    CHECK_EQ(a.after, 0); /* it was not cancelled itself */
-    CHECK_EQ(job[0].ran, 1);
-    CHECK_EQ(job[1].ran, 0);
-    CHECK_EQ(job[2].ran, 1);
-    CHECK_EQ(job[3].ran, 0);
-    for (int i = 0; i < 4; i++)
-        CHECK_EQ(job[i].dropped, 1);
-    fixture_end(rt);
 }
 
 /* -- The simulator ------------------------------------------------------------------------------------------------------ */

@@ -283,7 +283,7 @@ static int cancelled_calls(void *unused) {
 }
 
 API_TEST(file_late_and_cancelled, "", .workers = {1, 2}) {
-    weft_runtime *rt = fixture_begin_patient();
+    weft_runtime *rt = fixture_begin_hasty();
     weft_file *file;
     REQUIRE_EQ(weft_file_open("/dev/zero", O_RDONLY, 0, &file, WEFT_NEVER), 0);
     fixture_finish(fixture_go(rt, in_a_poll, file));

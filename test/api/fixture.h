@@ -34,6 +34,16 @@ static inline weft_runtime *fixture_begin_patient(void) {
     return fixture_begin(&config);
 }
 
+/* The same for a test in which something does not end: it is given up soon. */
+#define FIXTURE_GRACE INT64_C(500000000)
+static inline weft_runtime *fixture_begin_hasty(void) {
+    weft_config config = WEFT_CONFIG_INIT;
+    config.park_timeout_ns = -1;
+    config.grace_ns = FIXTURE_GRACE;
+    config.name = "crew";
+    return fixture_begin(&config);
+}
+
 static inline weft_deadline fixture_soon(void) { return weft_after(harness_patience()); }
 
 static inline weft_stats fixture_stats(weft_runtime *rt) {
@@ -70,6 +80,22 @@ static inline unsigned fixture_threads(const char *prefix) {
     }
     closedir(tasks);
     return count;
+}
+
+/* What fn(arg) writes to stderr; the next call overwrites it. */
+static inline const char *fixture_said(void (*fn)(void *arg), void *arg) {
+    static char text[8192];
+    FILE *file = tmpfile();
+    int before = dup(STDERR_FILENO);
+    REQUIRE(file && before >= 0);
+    dup2(fileno(file), STDERR_FILENO);
+    fn(arg);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return text;
 }
 
 static inline bool fixture_on(const char *sched) { return strcmp(harness_sched(), sched) == 0; }

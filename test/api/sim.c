@@ -202,24 +202,27 @@ API_TEST(sim_virtual_time, "J6", ON_SIM) {
 
 /* -- Deadlock ----------------------------------------------------------------------------------------------------- */
 
-static char *capture_run(weft_poll_fn poll, void *state, int *result) {
-    static char text[8192];
-    FILE *file = tmpfile();
-    int before = dup(STDERR_FILENO);
-    REQUIRE(file && before >= 0);
-    dup2(fileno(file), STDERR_FILENO);
-    *result = weft_run(NULL, poll, state, NULL);
-    dup2(before, STDERR_FILENO);
-    close(before);
-    rewind(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
+struct watched {
+    weft_poll_fn poll;
+    void *state;
+    int result;
+};
+
+static void run_watched(void *arg) {
+    struct watched *w = arg;
+    w->result = weft_run(NULL, w->poll, w->state, NULL);
+}
+
+static const char *capture_run(weft_poll_fn poll, void *state, int *result) {
+    struct watched w = {poll, state, 0};
+    const char *text = fixture_said(run_watched, &w);
+    *result = w.result;
     return text;
 }
 
 API_TEST(sim_deadlock_alone, "J6", ON_SIM, .timeout = 10) {
     int result;
-    char *text = capture_run(never_woken, NULL, &result);
+    const char *text = capture_run(never_woken, NULL, &result);
     CHECK_EQ(result, -EDEADLK);
     CHECK_CONTAINS(text, "deadlock");
     CHECK_CONTAINS(text, "\"main\" idle");
@@ -251,22 +254,13 @@ static weft_poll start_lovers(weft_task *self, void *state) {
     return WEFT_PENDING;
 }
 
+static void join_deadlocked(void *task) { CHECK_EQ(weft_join(task, NULL, WEFT_NEVER), -EDEADLK); }
+
 API_TEST(sim_deadlock_names_who_waits_for_whom, "J6", ON_SIM, .timeout = 10) {
     struct lovers lovers = {{NULL, NULL}, NULL};
     weft_runtime *rt = fixture_begin(NULL);
     weft_task *main_task = fixture_go(rt, start_lovers, &lovers);
-    FILE *file = tmpfile();
-    char text[8192];
-    int before = dup(STDERR_FILENO);
-    REQUIRE(file && before >= 0);
-    dup2(fileno(file), STDERR_FILENO);
-    int result = weft_join(main_task, NULL, WEFT_NEVER);
-    dup2(before, STDERR_FILENO);
-    close(before);
-    rewind(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    CHECK_EQ(result, -EDEADLK);
+    const char *text = fixture_said(join_deadlocked, main_task);
     CHECK_CONTAINS(text, "\"romeo\" idle joined, waits for task \"juliet\"");
     CHECK_CONTAINS(text, "\"juliet\" idle joined, waits for task \"romeo\"");
     CHECK_CONTAINS(text, "waits for a happy end");
@@ -296,7 +290,7 @@ static weft_poll join_the_hopeless(weft_task *self, void *state) {
 
 API_TEST(sim_deadlock_in_helping_join, "J6", ON_SIM, .timeout = 10) {
     int result;
-    char *text = capture_run(join_the_hopeless, NULL, &result);
+    const char *text = capture_run(join_the_hopeless, NULL, &result);
     CHECK_EQ(result, 0);
     CHECK_CONTAINS(text, "deadlock");
 }

@@ -186,40 +186,24 @@ API_TEST(stop_waits_for_shields, "B56", .workers = {1, 2}) {
 
 /* -- A task that does not end ------------------------------------------------------------------------------------ */
 
-/* What `fn` writes to stderr meanwhile. */
-static char *capture(void (*fn)(void *), void *arg) {
-    static char text[8192];
-    FILE *file = tmpfile();
-    int before = dup(STDERR_FILENO);
-    REQUIRE(file && before >= 0);
-    dup2(fileno(file), STDERR_FILENO);
-    fn(arg);
-    dup2(before, STDERR_FILENO);
-    close(before);
-    rewind(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    return text;
-}
-
 static void stop_busy(void *rt) { CHECK_EQ(weft_runtime_stop(rt, WEFT_NOW), -EBUSY); }
 static void destroy_busy(void *rt) { CHECK_EQ(weft_runtime_destroy(rt), -EBUSY); }
 
 API_TEST(stop_names_the_stubborn, "W36", .workers = {2}, .timeout = 20) {
     struct blocker blocker = {0};
     weft_spec spec = WEFT_SPEC_INIT;
-    weft_runtime *rt = fixture_begin_patient();
+    weft_runtime *rt = fixture_begin_hasty();
     spec.poll = fixture_block;
     spec.state = &blocker;
     spec.name = "stubborn";
     REQUIRE_EQ(weft_spawn(rt, &spec, NULL), 0);
     REQUIRE_EVENTUALLY(blocker.entered);
-    char *text = capture(stop_busy, rt);
+    const char *text = fixture_said(stop_busy, rt);
     CHECK_CONTAINS(text, "do not end");
     CHECK_CONTAINS(text, "\"stubborn\" running");
     CHECK_EQ(weft_go(rt, fixture_count, &ran, NULL), -ESHUTDOWN);
-    if (fixture_on("ring")) /* the same again, two seconds later */
-        CHECK_CONTAINS(capture(destroy_busy, rt), "\"stubborn\" running");
+    if (fixture_on("ring")) /* the same again, a grace later */
+        CHECK_CONTAINS(fixture_said(destroy_busy, rt), "\"stubborn\" running");
     blocker.release = true; /* the runtime has stayed up, and a later call succeeds */
     int result = weft_runtime_stop(rt, fixture_soon());
     CHECK(result == 0 || result == -ECANCELED);
@@ -266,7 +250,7 @@ API_TEST(stop_destroy_waits_for_references, "B54", .workers = {1, 2}) {
 /* What is held on to for longer keeps the runtime, and is named: some of it, if it is much. */
 API_TEST(stop_destroy_refuses_while_held, "B54", .workers = {1}) {
     weft_waker waker;
-    weft_runtime *rt = fixture_begin_patient();
+    weft_runtime *rt = fixture_begin_hasty();
     weft_spec spec = WEFT_SPEC_INIT;
     weft_task *task, *others[20];
     spec.poll = leave_waker;
@@ -274,7 +258,7 @@ API_TEST(stop_destroy_refuses_while_held, "B54", .workers = {1}) {
     spec.name = "keeper\n";
     REQUIRE_EQ(weft_spawn(rt, &spec, &task), 0);
     REQUIRE_EQ(weft_join(task, NULL, fixture_soon()), 0);
-    CHECK_CONTAINS(capture(destroy_busy, rt), "are still held (1): \"keeper?\"\n");
+    CHECK_CONTAINS(fixture_said(destroy_busy, rt), "are still held (1): \"keeper?\"\n");
     weft_task_drop(task);
     weft_waker_drop(waker);
     CHECK_EQ(weft_runtime_destroy(rt), 0);
@@ -283,7 +267,7 @@ API_TEST(stop_destroy_refuses_while_held, "B54", .workers = {1}) {
     char longest[300]; /* far longer than is shown */
     memset(longest, 'n', sizeof longest - 1);
     longest[sizeof longest - 1] = 0;
-    rt = fixture_begin_patient();
+    rt = fixture_begin_hasty();
     for (unsigned i = 0; i < 20; i++) {
         atomic_uint polls = 0;
         spec.poll = fixture_count;
@@ -297,12 +281,12 @@ API_TEST(stop_destroy_refuses_while_held, "B54", .workers = {1}) {
     spec.name = "waker";
     REQUIRE_EQ(weft_spawn(rt, &spec, &task), 0);
     fixture_finish(task);
-    const char *said = capture(destroy_busy, rt);
+    const char *said = fixture_said(destroy_busy, rt);
     CHECK_CONTAINS(said, "are still held (21): \"nnnn");
     CHECK_CONTAINS(said, "nnnn\", ...\n");
     for (unsigned i = 0; i < 20; i++)
         weft_task_drop(others[i]);
-    CHECK_CONTAINS(capture(destroy_busy, rt), "are still held (1): \"waker\"\n");
+    CHECK_CONTAINS(fixture_said(destroy_busy, rt), "are still held (1): \"waker\"\n");
     weft_waker_drop(waker);
     CHECK_EQ(weft_runtime_destroy(rt), 0);
 }

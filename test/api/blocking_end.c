@@ -1,0 +1,90 @@
+/* blocking_end.c - the end of runtimes and pools with blocking work: waited for, named, or dropped. */
+#include "blocking.h"
+
+/* Everything accepted is done, if there is time. */
+API_TEST(blocking_stop_waits, "", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_hasty();
+    struct job job[8] = {{0}};
+    for (int i = 0; i < 8; i++) {
+        weft_blocking_spec spec = spec_of(NULL, &job[i]);
+        job[i].release = i > 0;
+        REQUIRE_EQ(weft_blocking_start(rt, &spec), 0);
+        REQUIRE_EVENTUALLY(job[i].entered);
+    }
+    CHECK_EQ(weft_runtime_stop(rt, harness_clock() + MS), -EBUSY); /* the first one runs */
+    CHECK_EQ(weft_blocking_start(rt, &(weft_blocking_spec){.size = sizeof(weft_blocking_spec), .fn = hold}),
+             -ESHUTDOWN);
+    job[0].release = true;
+    CHECK_EQ(weft_runtime_stop(rt, fixture_soon()), 0);
+    for (int i = 0; i < 8; i++)
+        CHECK_EQ(job[i].dropped, 1);
+    harness_on_hang(NULL, NULL);
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
+    REQUIRE_EVENTUALLY(fixture_threads("crew-") == 0);
+}
+
+static void stop_busy(void *rt) { CHECK_EQ(weft_runtime_stop(rt, WEFT_NOW), -EBUSY); }
+static void destroy_busy(void *pool) { CHECK_EQ(weft_pool_destroy(pool, WEFT_NOW), -EBUSY); }
+
+/* A job that does not end is named: both when a fiber waits for it, and when nobody does. */
+API_TEST(blocking_names_the_stuck, "R36", .workers = {2}, .timeout = 40) {
+    weft_runtime *rt = fixture_begin_hasty();
+    struct job job = {0};
+    struct asking a = {.spec = spec_of(NULL, &job)};
+    weft_task *task = start_asking(rt, &a);
+    REQUIRE_EVENTUALLY(job.entered);
+    REQUIRE_CONTAINS(fixture_said(stop_busy, rt), "job \"holder\" has been running for");
+    job.release = true;
+    fixture_finish(task);
+    CHECK_EQ(weft_runtime_stop(rt, fixture_soon()), 0);
+    harness_on_hang(NULL, NULL);
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
+    weft_pool *pool = begin_pool_hasty(0);
+    struct job other = {0};
+    occupy(pool, &other);
+    REQUIRE_CONTAINS(fixture_said(destroy_busy, pool), "weft: pool \"hands\": job \"holder\" has been running for");
+    other.release = true;
+    end_pool(pool);
+    CHECK_EQ(other.dropped, 1);
+}
+
+static weft_pool *closing;
+
+static void release_first(unsigned index, void *arg) {
+    struct job *job = arg;
+    if (index == 0) {
+        CHECK_EQ(weft_pool_destroy(closing, WEFT_NOW), -ECANCELED);
+    } else {
+        REQUIRE_EVENTUALLY(job[1].dropped == 1); /* dropped although nothing else has ended yet */
+        CHECK_EQ(job[2].dropped, 0);
+        job[0].release = true;
+    }
+}
+
+/* Closed at once: what has not begun is dropped, but for what is mandatory. */
+API_TEST(blocking_mandatory, "B57", .workers = {1}) {
+    weft_runtime *rt = fixture_begin_patient();
+    closing = begin_pool(1, 1, 0, 0);
+    static struct job job[4];
+    occupy(closing, &job[0]);
+    weft_blocking_spec spec = spec_of(closing, &job[1]);
+    REQUIRE_EQ(weft_blocking_start(rt, &spec), 0);
+    spec = spec_of(closing, &job[2]);
+    spec.mandatory = true;
+    job[2].release = true;
+    REQUIRE_EQ(weft_blocking_start(rt, &spec), 0);
+    struct asking a = {.spec = spec_of(closing, &job[3])};
+    weft_task *task = start_asking(rt, &a);
+    REQUIRE_EVENTUALLY(stats_of(closing).queued == 3);
+    harness_threads(2, release_first, job);
+    fixture_finish(task);
+    CHECK_EQ(a.error, -ECANCELED); /* its job was dropped */
+    CHECK_EQ(a.after, 0); /* it was not cancelled itself */
+    CHECK_EQ(job[0].ran, 1);
+    CHECK_EQ(job[1].ran, 0);
+    CHECK_EQ(job[2].ran, 1);
+    CHECK_EQ(job[3].ran, 0);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(job[i].dropped, 1);
+    fixture_end(rt);
+}
