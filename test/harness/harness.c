@@ -325,8 +325,10 @@ static void show_output(const struct slot *slot) {
     free(text);
 }
 
+static double in_seconds(struct timeval time) { return (double)time.tv_sec + (double)time.tv_usec / 1e6; }
+
 /* The child has ended: judge, print, free the slot. */
-static void slot_end(struct slot *slot, int status) {
+static void slot_end(struct slot *slot, int status, const struct rusage *used) {
     const struct report *report = slot->report;
     const char *name = slot->run->name;
     double took = (double)(harness_clock() - slot->started) / 1e9;
@@ -356,7 +358,8 @@ static void slot_end(struct slot *slot, int status) {
     } else {
         totals.passed++;
         if (options.verbose)
-            printf("ok   %s (%.3f s)\n", name, took);
+            printf("ok   %s (%.3f s, CPU %.3f s)\n", name, took,
+                   in_seconds(used->ru_utime) + in_seconds(used->ru_stime));
     }
     if (reason[0] || options.verbose)
         show_output(slot);
@@ -445,10 +448,11 @@ static void attend(struct slot *slots) {
 
     for (unsigned i = 0; i < options.jobs; i++) {
         int status;
+        struct rusage used;
         if (!slots[i].run)
             continue;
-        if (waitpid(slots[i].pid, &status, WNOHANG) == slots[i].pid)
-            slot_end(&slots[i], status);
+        if (wait4(slots[i].pid, &status, WNOHANG, &used) == slots[i].pid)
+            slot_end(&slots[i], status, &used);
         else if (harness_clock() >= slots[i].deadline)
             slot_late(&slots[i]);
     }
