@@ -22,6 +22,10 @@ target_compile_definitions(weft_build INTERFACE $<$<CONFIG:Debug>:WEFTI_DEBUG=1>
 add_library(weft_dev INTERFACE)
 if(WEFT_DEV)
   target_compile_options(weft_dev INTERFACE -Wall -Wextra -Wundef -Wshadow -Wstrict-prototypes -Werror)
+  if(CMAKE_C_COMPILER_ID STREQUAL "Clang")
+    set(weft_explicit -Watomic-implicit-seq-cst) # in the library and the examples: atomics by name only
+    target_compile_options(weft_build INTERFACE ${weft_explicit})
+  endif()
 endif()
 
 # What cmd/weft-cc adds, for our own metered code.

@@ -9,7 +9,7 @@ file(GLOB model_checker CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/test/model/mc/*.
 list(FILTER weft_sources EXCLUDE REGEX "src/plat/linux[^/]*\\.[cS]$")
 
 add_library(model_checked OBJECT ${weft_sources} ${model_tests})
-target_compile_options(model_checked PRIVATE -O1 -g -fsanitize=thread -fno-omit-frame-pointer)
+target_compile_options(model_checked PRIVATE -O1 ${WEFT_DEBUG_INFO} -fsanitize=thread -fno-omit-frame-pointer)
 # Small capacities: every wrap-around and overflow happens within a few steps.
 target_compile_definitions(model_checked PRIVATE WEFTI_MODEL=1 WEFTI_RING_CAP=4u WEFTI_DEQUE_CAP=4u WEFTI_BATCH_CAP=2u
   WEFTI_SLAB_MAGAZINE=4u WEFTI_SLAB_CHUNK=4096 WEFTI_LOCK_SPIN=1 WEFTI_SPIN_MAX=2u WEFTI_SPIN_TIGHT=1u WEFTI_JOB_SPIN=1u
@@ -19,7 +19,7 @@ target_compile_definitions(model_checked PRIVATE WEFTI_MODEL=1 WEFTI_RING_CAP=4u
   WEFTI_PROCESS_CHUNK=2u WEFTI_PROCESS_CHUNKS=4u WEFTI_PROCESS_CACHE=1u)
 
 add_library(model_checker OBJECT ${model_checker})
-target_compile_options(model_checker PRIVATE -O2 -g -fno-omit-frame-pointer)
+target_compile_options(model_checker PRIVATE -O2 ${WEFT_DEBUG_INFO} -fno-omit-frame-pointer)
 target_compile_definitions(model_checker PRIVATE WEFTI_MODEL=1)
 
 foreach(target model_checked model_checker)

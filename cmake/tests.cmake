@@ -29,6 +29,9 @@ foreach(kind ${kinds})
       target_link_options(weft-cares PRIVATE -Wl,--wrap=calloc) # faults.c makes it fail
     endif()
     target_compile_options(weft-${kind} PRIVATE ${weft_stack_clash}) # as fibers' code should be
+    if(NOT kind STREQUAL stress)
+      target_compile_options(weft-${kind} PRIVATE -O1) # most of what there is to compile; the library is as users have it
+    endif()
   endif()
 endforeach()
 
