@@ -26,6 +26,16 @@ static inline weft_pid go_process(weft_runtime *rt, weft_fiber_fn fn, void *arg)
     return pid;
 }
 
+static inline int spawn_class(weft_runtime *rt, const weft_process_class *class_, const char *method, int input,
+                              weft_pid *pid, weft_task **task) {
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    spec.class_ = class_;
+    spec.method = method;
+    spec.input = &input;
+    spec.input_size = sizeof input;
+    return weft_process_spawn(rt, &spec, pid, task);
+}
+
 /* In a fiber: let others run until the claim holds. */
 #define UNTIL(claim)                                                                                                   \
     do {                                                                                                               \
