@@ -177,7 +177,7 @@ static int pong(void *arg) {
 }
 static int ping(void *arg) {
     weft_pid other = go_process(NULL, pong, NULL);
-    uint64_t rounds = harness_is_slow() ? 300 : 5000;
+    uint64_t rounds = harness_is_slow() ? 300 : 2000; /* on a busy machine each may wait for a thread's turn */
     (void)arg;
     for (uint64_t i = 0; i < rounds; i++) {
         REQUIRE_EQ(weft_send(NULL, other, 2 * i + 1000, &i, sizeof i), 0);

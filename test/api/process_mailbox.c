@@ -140,7 +140,7 @@ static void send_to_target(unsigned index, void *arg) {
 }
 
 static void *spawn_targets(void *arg) {
-    int count = harness_is_slow() ? 100 : 1000;
+    int count = harness_is_slow() ? 100 : 300;
     (void)arg;
     for (int i = 0; i < count; i++) {
         weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
