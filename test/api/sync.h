@@ -83,4 +83,29 @@ static inline weft_task *go_poller(int (*step)(weft_task *, weft_wait *, void *)
     return go_poll(poll_step, &p, sizeof p, poll_drop);
 }
 
+/* MANY wait: cancel every other one, which ends so; and once they may go on, see the rest end well. */
+static inline void cancel_half(weft_task **task) {
+    for (int i = 0; i < MANY; i += 2)
+        weft_task_cancel(task[i]);
+    for (int i = 0; i < MANY; i += 2)
+        CHECK_EQ(finish(task[i]), -ECANCELED);
+}
+static inline void finish_half(weft_task **task) {
+    for (int i = 1; i < MANY; i += 2)
+        CHECK_EQ(finish(task[i]), 0);
+}
+
+/* Cancels strike a crowd at any moment, until all have ended, in one way or the other. */
+#define STORM 200
+static inline void cancel_any(weft_task **task, uint64_t *random) {
+    for (int i = 0; i < STORM / 2; i++) {
+        weft_task_cancel(task[harness_random(random) % STORM]);
+        weft_yield();
+    }
+    for (int i = 0; i < STORM; i++) {
+        int status = finish(task[i]);
+        CHECK(status == 0 || status == -ECANCELED);
+    }
+}
+
 #endif

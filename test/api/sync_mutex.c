@@ -198,13 +198,9 @@ static int thousand(void *arg) {
         task[i] = go_fiber(wait_for_ever, NULL);
     UNTIL(waiting(&lock.room) == MANY);
     CHECK_EQ(weft_mutex_destroy(&lock), -EBUSY);
-    for (int i = 0; i < MANY; i += 2)
-        weft_task_cancel(task[i]);
-    for (int i = 0; i < MANY; i += 2)
-        CHECK_EQ(finish(task[i]), -ECANCELED);
+    cancel_half(task);
     CHECK_EQ(weft_mutex_unlock(&lock), 0);
-    for (int i = 1; i < MANY; i += 2)
-        CHECK_EQ(finish(task[i]), 0);
+    finish_half(task);
     CHECK_EQ(weft_mutex_destroy(&lock), 0);
     return 0;
 }
@@ -243,19 +239,12 @@ static int poll_lock(weft_task *self, weft_wait *wait, void *arg) {
 }
 
 static int storm(void *flags) {
-    static weft_task *task[200];
+    static weft_task *task[STORM];
     uint64_t random = harness_seed();
     REQUIRE_EQ(weft_mutex_init(&lock, (unsigned)(uintptr_t)flags), 0);
-    for (int i = 0; i < 200; i++)
+    for (int i = 0; i < STORM; i++)
         task[i] = i % 4 ? go_fiber(stormy, (void *)(uintptr_t)harness_random(&random)) : go_poller(poll_lock, NULL);
-    for (int i = 0; i < 100; i++) {
-        weft_task_cancel(task[harness_random(&random) % 200]);
-        weft_yield();
-    }
-    for (int i = 0; i < 200; i++) {
-        int status = finish(task[i]);
-        CHECK(status == 0 || status == -ECANCELED);
-    }
+    cancel_any(task, &random);
     CHECK_EQ(inside, 0);
     CHECK_EQ(weft_mutex_destroy(&lock), 0);
     return 0;

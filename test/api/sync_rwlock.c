@@ -164,13 +164,9 @@ static int thousand(void *flags) {
         task[i] = go_fiber(read_in_order, (void *)7);
     UNTIL(waiting(&lock.room) == MANY);
     CHECK_EQ(weft_rwlock_destroy(&lock), -EBUSY);
-    for (int i = 0; i < MANY; i += 2)
-        weft_task_cancel(task[i]);
-    for (int i = 0; i < MANY; i += 2)
-        CHECK_EQ(finish(task[i]), -ECANCELED);
+    cancel_half(task);
     CHECK_EQ(weft_rwlock_write_unlock(&lock), 0);
-    for (int i = 1; i < MANY; i += 2)
-        CHECK_EQ(finish(task[i]), 0);
+    finish_half(task);
     CHECK_EQ(weft_rwlock_destroy(&lock), 0);
     return 0;
 }
@@ -213,20 +209,13 @@ static int poll_write(weft_task *self, weft_wait *wait, void *arg) {
 }
 
 static int storm(void *flags) {
-    static weft_task *task[200];
+    static weft_task *task[STORM];
     uint64_t random = harness_seed();
     init(flags);
-    for (int i = 0; i < 200; i++)
+    for (int i = 0; i < STORM; i++)
         task[i] = i % 4 ? go_fiber(stormy, (void *)(uintptr_t)harness_random(&random))
                         : go_poller(i % 8 ? poll_read : poll_write, NULL);
-    for (int i = 0; i < 100; i++) {
-        weft_task_cancel(task[harness_random(&random) % 200]);
-        weft_yield();
-    }
-    for (int i = 0; i < 200; i++) {
-        int status = finish(task[i]);
-        CHECK(status == 0 || status == -ECANCELED);
-    }
+    cancel_any(task, &random);
     CHECK_EQ(atomic_load(&readers), 0);
     CHECK_EQ(weft_rwlock_destroy(&lock), 0);
     return 0;

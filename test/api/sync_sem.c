@@ -147,13 +147,9 @@ static int thousand(void *flags) {
         task[i] = go_fiber(wait_for_one, NULL);
     UNTIL(waiting(&sem.room) == MANY);
     CHECK_EQ(weft_sem_destroy(&sem), -EBUSY);
-    for (int i = 0; i < MANY; i += 2)
-        weft_task_cancel(task[i]);
-    for (int i = 0; i < MANY; i += 2)
-        CHECK_EQ(finish(task[i]), -ECANCELED);
+    cancel_half(task);
     CHECK_EQ(weft_sem_release(&sem, MANY / 2 + 3), 0);
-    for (int i = 1; i < MANY; i += 2)
-        CHECK_EQ(finish(task[i]), 0);
+    finish_half(task);
     CHECK_EQ(weft_sem_permits(&sem), 3);
     CHECK_EQ(weft_sem_destroy(&sem), 0);
     return 0;
@@ -190,19 +186,12 @@ static int poll_acquire(weft_task *self, weft_wait *wait, void *arg) {
 }
 
 static int storm(void *flags) {
-    static weft_task *task[200];
+    static weft_task *task[STORM];
     uint64_t random = harness_seed();
     init(5, flags);
-    for (int i = 0; i < 200; i++)
+    for (int i = 0; i < STORM; i++)
         task[i] = i % 4 ? go_fiber(stormy, (void *)(uintptr_t)harness_random(&random)) : go_poller(poll_acquire, NULL);
-    for (int i = 0; i < 100; i++) {
-        weft_task_cancel(task[harness_random(&random) % 200]);
-        weft_yield();
-    }
-    for (int i = 0; i < 200; i++) {
-        int status = finish(task[i]);
-        CHECK(status == 0 || status == -ECANCELED);
-    }
+    cancel_any(task, &random);
     CHECK_LE(atomic_load(&most), 5);
     CHECK_EQ(weft_sem_permits(&sem), 5);
     CHECK_EQ(weft_sem_destroy(&sem), 0);

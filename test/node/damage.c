@@ -6,7 +6,6 @@
 #include "node.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "hash.h"
@@ -42,13 +41,7 @@ static const char *make(void) {
     ledger_close(book);
     snprintf(shard_dir, sizeof shard_dir, "%s/shards/s", dir);
     snprintf(file_name, sizeof file_name, "%s/data.mdb", shard_dir);
-    struct stat info;
-    int fd = open(file_name, O_RDONLY);
-    REQUIRE(fd >= 0 && fstat(fd, &info) == 0);
-    original_size = (size_t)info.st_size;
-    original = malloc(original_size);
-    REQUIRE_EQ(read(fd, original, original_size), (ssize_t)original_size);
-    close(fd);
+    original = node_bytes(file_name, &original_size);
     size_t newer =
         get64(original + 144) > get64(original + 4096 + 144) ? 0 : 4096; /* the metas: transaction, last page */
     used = 4096 * (1 + get64(original + newer + 136));

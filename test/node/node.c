@@ -2,7 +2,9 @@
 #define _GNU_SOURCE
 #include "node.h"
 
+#include <fcntl.h>
 #include <ftw.h>
+#include <sys/stat.h>
 
 char node_reason[256], node_output[4096];
 hash32 node_id;
@@ -28,6 +30,18 @@ const char *node_dir(void) {
     if (made_count == 0)
         atexit(remove_made);
     return made[made_count++];
+}
+
+unsigned char *node_bytes(const char *path, size_t *size) {
+    struct stat info;
+    int fd = open(path, O_RDONLY);
+    REQUIRE(fd >= 0 && fstat(fd, &info) == 0);
+    *size = (size_t)info.st_size;
+    unsigned char *bytes = malloc(*size);
+    REQUIRE(bytes);
+    REQUIRE_EQ(read(fd, bytes, *size), (ssize_t)*size);
+    close(fd);
+    return bytes;
 }
 
 struct ledger *node_open_with(struct ledger_config config) {

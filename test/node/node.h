@@ -15,6 +15,9 @@
 /* A fresh directory, removed with everything in it when the test ends well. */
 const char *node_dir(void);
 
+/* All of a file, to be freed. */
+unsigned char *node_bytes(const char *path, size_t *size);
+
 /* A ledger on a directory (NULL: in memory) with two workers; the test fails if it does not open. */
 struct ledger *node_open(const char *dir);
 struct ledger *node_open_with(struct ledger_config config);

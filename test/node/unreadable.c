@@ -8,7 +8,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "bytes.h"
 #include "plat/plat.h"
@@ -39,13 +38,7 @@ static const char *make(void) {
     CHECK_EQ(node_run(book, "good", "ann", "kv add n 1"), TX_OK);
     ledger_close(book);
     snprintf(file_name, sizeof file_name, "%s/shards/bad/data.mdb", dir);
-    struct stat info;
-    int fd = open(file_name, O_RDONLY);
-    REQUIRE(fd >= 0 && fstat(fd, &info) == 0);
-    original_size = (size_t)info.st_size;
-    original = malloc(original_size);
-    REQUIRE_EQ(read(fd, original, original_size), (ssize_t)original_size);
-    close(fd);
+    original = node_bytes(file_name, &original_size);
     return dir;
 }
 
