@@ -12,6 +12,9 @@
  *         before that one could become idle, and D1 acquires it, so D2 sees that.  What the sender itself has pushed before is
  *         in the lane, and D2 sees it, or was taken before D1.  If D2 says no, somebody was woken for no reason, which every task
  *         allows.
+ * Alone.  The only worker of a runtime runs the sender, so it does not run the process, and nobody else does.  If that is `handed`, which
+ *         is set at D3, and by that worker where it starts a class, then what it holds is the sender's too (D4), without a claim; it
+ *         has been queued.  So it stays until it runs, or is refused, by that worker.
  * Caches. A process that ran on another worker costs a line's way from there three times: its own, its task's, the task's state.  Each is asked for
  *         as soon as its address is known, and to be written; one that is queued or runs (`handed`, `receiving`) is not looked at
  *         further than its own line.
@@ -29,7 +32,13 @@ static inline bool hand_over(struct wefti_process *process, struct wefti_worker 
     struct weft_task *task = load_relaxed(&process->task); /* of that process, if D2 says so */
     if (!task || load_relaxed(&process->messages) != open || (w->central | w->parking)) /* a look */
         return false;
-    if (!load_relaxed(&process->receiving) || load_relaxed(&process->handed)) /* hints: it runs, or is queued */
+    if (load_relaxed(&process->handed)) { /* a hint: it is queued; or where we are alone, ours */
+        if (!wefti_sends_alone(w))
+            return false;
+        wefti_chain_append(&process->pending, &message->link); /* D4 */
+        return true;
+    }
+    if (!load_relaxed(&process->receiving)) /* a hint: it runs */
         return false;
     wefti_fetch_own(task);
     wefti_fetch_own(task + 1); /* its state, for the run */
