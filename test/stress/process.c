@@ -148,8 +148,8 @@ static int flood(void *arg) { /* arg: it waits for room */
     static const char water[200];
     while (!atomic_load(&over)) {
         for (int i = 0; i < 100 * BOUND / FLOODERS && !atomic_load(&over); i++) {
-            int error = arg ? weft_send(NULL, sink, 0, water, sizeof water)
-                            : weft_try_send(NULL, sink, 0, water, sizeof water);
+            int error =
+                arg ? weft_send(NULL, sink, 0, water, sizeof water) : weft_try_send(NULL, sink, 0, water, sizeof water);
             if (error == -ESRCH)
                 return 0; /* it has been ended */
             REQUIRE(error == 0 || error == -ENOBUFS);
