@@ -257,11 +257,15 @@ static inline struct wefti_process *wefti_process_at(struct wefti_processes *tab
         load_relaxed(&table->chunk[index / WEFTI_PROCESS_CHUNK]); /* zeroed; O2 and A1 publish what it holds */
     return chunk ? &chunk->process[index % WEFTI_PROCESS_CHUNK] : NULL;
 }
-/* The slot that a pid names; NULL: none, or it has another owner by now.  Only a hint: the lane or the lock decides. */
+/* Is the slot at a pid's place what the pid names?  Only a hint: the lane or the lock decides.  process: may be NULL. */
+static inline bool wefti_process_is(struct wefti_process *process, weft_pid pid) {
+    return process && pid >> WEFTI_PID_KIND_SHIFT == WEFTI_PID_KIND &&
+           load_relaxed(&process->generation) == wefti_pid_generation(pid); /* a hint */
+}
+/* The slot that a pid names; NULL: none, or it has another owner by now.  Only a hint. */
 static inline struct wefti_process *wefti_process_find(struct wefti_processes *table, weft_pid pid) {
-    struct wefti_process *process =
-        table && pid >> WEFTI_PID_KIND_SHIFT == WEFTI_PID_KIND ? wefti_process_at(table, wefti_pid_index(pid)) : NULL;
-    return process && load_relaxed(&process->generation) == wefti_pid_generation(pid) ? process : NULL; /* a hint */
+    struct wefti_process *process = table ? wefti_process_at(table, wefti_pid_index(pid)) : NULL;
+    return wefti_process_is(process, pid) ? process : NULL;
 }
 /* A walk: the process in that slot, or WEFT_PID_NONE.  False: there are no more slots. */
 bool wefti_process_visit(struct wefti_processes *table, uint32_t index, weft_pid *pid);

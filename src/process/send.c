@@ -26,8 +26,8 @@
 #include "task/account.h"
 
 /* False: by the lane. */
-static inline bool hand_over(struct wefti_process *process, struct wefti_worker *w, uint32_t generation,
-                             struct wefti_message *message) {
+static inline __attribute__((always_inline)) bool hand_over(struct wefti_process *process, struct wefti_worker *w,
+                                                            uint32_t generation, struct wefti_message *message) {
     uint64_t open = wefti_lane_word(generation, NULL);
     struct weft_task *task = load_relaxed(&process->task); /* of that process, if D2 says so */
     if (!task || load_relaxed(&process->messages) != open || (w->central | w->parking)) /* a look */
@@ -58,10 +58,11 @@ static inline bool hand_over(struct wefti_process *process, struct wefti_worker 
     return same;
 }
 
+/* process: what is at the pid's place. */
 static inline __attribute__((always_inline)) int deliver(struct wefti_processes *table, struct wefti_worker *w,
-                                                         weft_pid to, struct wefti_message *message, int64_t until) {
-    struct wefti_process *process = wefti_process_find(table, to);
-    if (WEFTI_UNLIKELY(!process))
+                                                         struct wefti_process *process, weft_pid to,
+                                                         struct wefti_message *message, int64_t until) {
+    if (WEFTI_UNLIKELY(!wefti_process_is(process, to)))
         return -ESRCH;
     if (w && w->rt == table->rt && hand_over(process, w, wefti_pid_generation(to), message))
         return 0;
@@ -70,7 +71,7 @@ static inline __attribute__((always_inline)) int deliver(struct wefti_processes 
 
 int wefti_message_send(struct wefti_processes *table, struct wefti_worker *w, weft_pid to,
                        struct wefti_message *message, int64_t until) {
-    return deliver(table, w, to, message, until);
+    return deliver(table, w, wefti_process_at(table, wefti_pid_index(to)), to, message, until);
 }
 
 /* The table to send into, or NULL and why not.  *w: the caller's worker. */
@@ -104,7 +105,7 @@ static inline __attribute__((always_inline)) int send_copy(struct weft_runtime *
     struct wefti_message *message = wefti_message_new_on(table, w, WEFT_MESSAGE, tag, data, size);
     if (WEFTI_UNLIKELY(!message))
         return -ENOMEM;
-    error = deliver(table, w, to, message, until);
+    error = deliver(table, w, there, to, message, until);
     if (WEFTI_UNLIKELY(error))
         wefti_message_free(table, message);
     return error;
