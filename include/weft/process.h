@@ -218,7 +218,7 @@ typedef struct weft_process_left {
  * started from now on by others; from outside nothing can be started any more (-ESHUTDOWN).  Who has not ended by `until` (WEFT_NOW: in
  * 10 s) is ended by force, and is reported: the first `room` of them in `left`.
  * Call from: a plain thread.  Waits until all have ended: one that cannot be stopped is named by weft_dump.
- * Returns how many had to be ended by force; -EINVAL; -EDEADLK (on a worker); -EBUSY (it has been called before); -ENOMEM, -EAGAIN, -EDQUOT,
+ * Returns how many had to be ended by force; -EINVAL; -EDEADLK (on a worker); -EBUSY (it has been called before); -ENOMEM, -EAGAIN,
  * -ESHUTDOWN; -ECANCELED (the runtime was stopped meanwhile). */
 WEFT_API int weft_process_stop_all(weft_runtime *rt, weft_deadline until, weft_process_left *left, size_t room);
 

@@ -297,6 +297,17 @@ void *wefti_map(size_t size) {
     return memory + before;
 }
 
+void wefti_map_now(void *memory, size_t size) {
+#ifdef MADV_POPULATE_WRITE
+    uintptr_t from = ((uintptr_t)memory + 4095) & ~(uintptr_t)4095, to = ((uintptr_t)memory + size) & ~(uintptr_t)4095;
+    if (from < to)
+        madvise((void *)from, to - from,
+                MADV_POPULATE_WRITE); /* Linux 5.14; without it they come as they are written */
+#else
+    (void)memory, (void)size;
+#endif
+}
+
 void wefti_unmap(void *memory, size_t size) {
 #ifdef WEFTI_MEMORY_CHECKED
     wefti_memory_live(memory, size); /* the next owner of these addresses is not to inherit the marks */

@@ -70,6 +70,15 @@ void wefti_free(void *memory, size_t size);
  * page, and the memory is aligned to it.  NULL on failure. */
 void *wefti_map(size_t size);
 void wefti_unmap(void *memory, size_t size);
+/* A hint: all of these pages are about to be written.  Having them at once costs two thirds of what they cost one by one. */
+void wefti_map_now(void *memory, size_t size);
+#define WEFTI_MAP_PIECE ((size_t)64 * 1024)
+/* The same for who uses a map from its beginning to its end, and is about to use so much at that place: piece by piece, but for the first. */
+static inline void wefti_map_ahead(void *map, size_t at, size_t size, size_t end) {
+    size_t piece = (at + size - 1) & ~(WEFTI_MAP_PIECE - 1); /* that its last byte is in */
+    if (piece && at <= piece && piece < end)
+        wefti_map_now((char *)map + piece, WEFTI_MAP_PIECE);
+}
 /* Tell the checkers (ASan, the model checker) that a piece of memory we keep is dead, or alive again.
  * Nothing in other builds. */
 #if defined(__has_feature)

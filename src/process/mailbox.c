@@ -69,11 +69,12 @@ static void append_chain(struct wefti_chain *into, struct wefti_chain *from) {
     from->count = 0;
 }
 
-void wefti_mailbox_open(struct wefti_process *process) {
-    uint32_t generation = load_own(&process->generation);
-    store_release(&process->system, wefti_lane_word(generation, NULL)); /* O2, pairs with S1 */
+void wefti_mailbox_open(struct wefti_process *process, bool handed) {
+    uint64_t open = wefti_lane_word(load_own(&process->generation), NULL);
+    store_relaxed(&process->handed, handed); /* published by the next two */
+    store_release(&process->system, open); /* O2, pairs with S1 */
     if (!process->bounded)
-        store_release(&process->messages, wefti_lane_word(generation, NULL)); /* O2, pairs with S1 */
+        store_release(&process->messages, handed ? open : open | WEFTI_LANE_QUEUED); /* O2, pairs with S1 */
 }
 
 /* -- Bounded mailboxes: under the lock ----------------------------------------------------------------------- */

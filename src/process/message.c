@@ -43,11 +43,12 @@ void wefti_message_free(struct wefti_processes *table, struct wefti_message *mes
 }
 
 void wefti_messages_free(struct wefti_processes *table, struct wefti_chain *chain) {
-    if (!chain->count)
-        return;
     struct wefti_nodes_cache *cache = wefti_messages_cache(table, wefti_worker_here());
-    for (struct wefti_link *item; (item = wefti_chain_take(chain));) {
+    struct wefti_link *item = chain->first;
+    uint32_t left = chain->count;
+    for (chain->count = 0; left; left--) {
         struct wefti_message *message = wefti_message_of(item);
+        item = item->next; /* of the last: whatever */
         if (!message->is_inline && message->outside.release) {
             message->outside.release(message->outside.data);
             cache = wefti_messages_cache(table, wefti_worker_here()); /* it may have waited */

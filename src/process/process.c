@@ -119,7 +119,6 @@ static int check(const weft_process_spec *spec) {
 static void settle_in(struct wefti_process *process, const weft_process_spec *spec) {
     process->is_fiber = spec->fn != NULL;
     process->blocked = process->idle = false;
-    store_relaxed(&process->handed, false); /* its own */
     process->in_flight = 0;
     process->links = NULL;
     process->bounded = spec->max_messages || spec->max_bytes;
@@ -187,12 +186,12 @@ refused:
 }
 
 /* It exists from here on, O1 and O2: messages may come before it has run.  On failure it is to be refused. */
-static inline int appear(struct wefti_process *process, const weft_process_spec *spec, struct weft_task *task,
+static inline int appear(struct wefti_process *process, const weft_process_spec *spec, const struct wefti_room *room,
                          struct wefti_process *linked, uint64_t monitor) {
     struct wefti_processes *table = process->table;
     weft_pid pid = wefti_process_pid(process);
-    store_relaxed(&process->task, task); /* O2 publishes it */
-    wefti_mailbox_open(process);
+    store_relaxed(&process->task, room->task); /* O2 publishes it */
+    wefti_mailbox_open(process, !process->is_fiber && room->w && wefti_sends_alone(room->w));
     store_release(&process->alive, true); /* A1, pairs with wefti_process_lock and the others that have the lock */
     int error = WEFTI_UNLIKELY(spec->registered != NULL) ? weft_register(table->rt, spec->registered, pid) : 0;
     if (!error && linked)
@@ -222,7 +221,7 @@ static void spoil(struct wefti_process *process) {
     wefti_process_give(process, wefti_worker_here());
 }
 
-static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, struct wefti_process *linked,
+static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, bool own, struct wefti_process *linked,
                  uint64_t *monitor, weft_pid *pid, weft_task **handle) {
     weft_process_spec known;
     struct wefti_room room;
@@ -243,7 +242,7 @@ static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, struct 
     if (load_relaxed(&table->closing) && !(w && w->rt == rt)) /* a flag, as the runtime's phase */
         return -ESHUTDOWN;
     struct wefti_process *process;
-    if ((error = wefti_process_take(table, w, &process)))
+    if ((error = wefti_process_take(table, w, own, &process)))
         return error;
     settle_in(process, spec);
     weft_pid self = wefti_process_pid(process), before = pid ? *pid : WEFT_PID_NONE;
@@ -258,7 +257,7 @@ static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, struct 
     room.undo = disappear;
     wefti_word_spawn(&room.task->word, handle != NULL); /* O1: who finds it may wake and cancel it */
     wefti_process_count(table, room.w, 1);
-    error = appear(process, spec, room.task, linked, number);
+    error = appear(process, spec, &room, linked, number);
     if (error)
         wefti_spawn_refuse(&room, handle != NULL);
     else
@@ -276,22 +275,26 @@ static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, struct 
 }
 
 int weft_process_spawn(weft_runtime *rt, const weft_process_spec *spec, weft_pid *pid, weft_task **handle) {
-    return spawn(rt, spec, NULL, NULL, pid, handle);
+    return spawn(rt, spec, false, NULL, NULL, pid, handle);
+}
+
+int wefti_process_spawn_own(struct weft_runtime *rt, const weft_process_spec *spec, weft_task **handle) {
+    return spawn(rt, spec, true, NULL, NULL, NULL, handle);
 }
 
 int weft_process_go(weft_runtime *rt, weft_fiber_fn fn, void *arg, weft_pid *pid) {
     weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
     spec.fn = fn;
     spec.arg = arg;
-    return spawn(rt, &spec, NULL, NULL, pid, NULL);
+    return spawn(rt, &spec, false, NULL, NULL, pid, NULL);
 }
 
 int weft_process_spawn_linked(const weft_process_spec *spec, weft_pid *pid) {
     struct wefti_process *self = wefti_process_self();
-    return self ? spawn(self->table->rt, spec, self, NULL, pid, NULL) : -EINVAL;
+    return self ? spawn(self->table->rt, spec, false, self, NULL, pid, NULL) : -EINVAL;
 }
 
 int weft_process_spawn_monitored(const weft_process_spec *spec, weft_pid *pid, uint64_t *monitor) {
     struct wefti_process *self = wefti_process_self();
-    return self && monitor ? spawn(self->table->rt, spec, self, monitor, pid, NULL) : -EINVAL;
+    return self && monitor ? spawn(self->table->rt, spec, false, self, monitor, pid, NULL) : -EINVAL;
 }

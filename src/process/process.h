@@ -12,7 +12,8 @@
  * Claim.  A message is delivered to the process it was sent to, once, or the send fails, or the process ends with it unread.
  * Why.    S1 compares the generation in the word itself: after X1 it fails, also when the slot has a new owner.  S1 after O2 knows the task.
  *         S2 after S1 finds the task idle, or sets NOTIFIED, which the runner captures after P2 (word.h); if S1 comes before P1 it
- *         is taken.  Who finds the lane not empty need not wake: whoever made it so did, or will.
+ *         is taken.  Who finds the lane not empty need not wake: whoever made it so did, or will.  O2 opens it so, as QUEUED: the task is
+ *         about to be queued, and its first P1 comes after that.
  *         The task that S2 wakes may have gone meanwhile: wefti_wake_loosely.
  *         The lane has 22 bits of the generation, the pid all 32: to be deceived, a sender would have to stop between looking at the slot and
  *         S1 for exactly a multiple of four million owners.
@@ -86,10 +87,12 @@ typedef _Atomic uint64_t wefti_lane;
 #define WEFTI_LANE_POINTER ((UINT64_C(1) << WEFTI_LANE_SHIFT) - 1)
 #define WEFTI_LANE_TAG ((UINT32_C(1) << (64 - WEFTI_LANE_SHIFT)) - 1)
 #define WEFTI_LANE_CLOSED UINT64_C(0)
+#define WEFTI_LANE_QUEUED UINT64_C(1) /* instead of a pointer: nothing has come, and the process will look (O2) */
 _Static_assert(WEFTI_NODE_SIZE == 64, "six bits of the pointer are zero");
 
 static inline struct wefti_link *wefti_lane_first(uint64_t lane) {
-    return (struct wefti_link *)(uintptr_t)((lane & WEFTI_LANE_POINTER) << 6);
+    uint64_t pointer = lane & WEFTI_LANE_POINTER;
+    return pointer > WEFTI_LANE_QUEUED ? (struct wefti_link *)(uintptr_t)(pointer << 6) : NULL;
 }
 static inline uint64_t wefti_lane_word(uint32_t generation, const void *message) {
     return (uint64_t)generation << WEFTI_LANE_SHIFT | (uintptr_t)message >> 6;
@@ -120,7 +123,8 @@ struct wefti_process {
     bool is_fiber;
     bool blocked,
         idle; /* a class: waits for commands; has nothing to do without messages.  A fiber is blocked in its filter */
-    _Atomic bool handed; /* a message has come straight into `pending`, and it has not run since; atomic for send.c */
+    _Atomic bool
+        handed; /* messages come straight into `pending`: it is queued, and has not run since; atomic for send.c */
     bool has_urgent; /* a class: `urgent` is not empty */
 
     _Alignas(64) struct wefti_processes *table;
@@ -129,7 +133,8 @@ struct wefti_process {
     _Atomic bool alive; /* set by who starts it, last of all (A1); else under the lock */
     bool trap_exit, told,
         named; /* under the lock.  told: that the runtime stops; named: has names, or is in groups (name.c) */
-    uint8_t policy; /* fixed while it lives */
+    uint8_t policy; /* fixed while it lives, as the next */
+    bool own; /* the library's: weft_config.max_processes is for others */
     union {
         uint32_t in_flight; /* the process's own: commands */
         uint32_t in_a_row; /* of a fiber: messages that it took without waiting (receive.c) */
@@ -211,8 +216,9 @@ struct wefti_processes *wefti_processes_of(struct weft_runtime *rt, bool make);
 static inline struct wefti_processes *wefti_processes_here(struct weft_runtime *rt) {
     return (struct wefti_processes *)(void *)wefti_annex(rt, WEFTI_ANNEX_PROCESSES); /* its first field */
 }
-/* A free slot.  w: the caller's worker, or NULL, as in all of these.  0; -EDQUOT (there are as many as there may be); -ENOMEM. */
-int wefti_process_take(struct wefti_processes *table, struct wefti_worker *w, struct wefti_process **out);
+/* A free slot.  w: the caller's worker, or NULL, as in all of these.  own: as in the process.  0; -EDQUOT (there are as many as there may
+ * be); -ENOMEM. */
+int wefti_process_take(struct wefti_processes *table, struct wefti_worker *w, bool own, struct wefti_process **out);
 void wefti_process_give(struct wefti_process *process, struct wefti_worker *w);
 /* One more that is alive, or (-1) one less. */
 static inline void wefti_process_count(struct wefti_processes *table, struct wefti_worker *w, int change) {
@@ -251,11 +257,15 @@ static inline struct wefti_process *wefti_process_at(struct wefti_processes *tab
         load_relaxed(&table->chunk[index / WEFTI_PROCESS_CHUNK]); /* zeroed; O2 and A1 publish what it holds */
     return chunk ? &chunk->process[index % WEFTI_PROCESS_CHUNK] : NULL;
 }
-/* The slot that a pid names; NULL: none, or it has another owner by now.  Only a hint: the lane or the lock decides. */
+/* Is the slot at a pid's place what the pid names?  Only a hint: the lane or the lock decides.  process: may be NULL. */
+static inline bool wefti_process_is(struct wefti_process *process, weft_pid pid) {
+    return process && pid >> WEFTI_PID_KIND_SHIFT == WEFTI_PID_KIND &&
+           load_relaxed(&process->generation) == wefti_pid_generation(pid); /* a hint */
+}
+/* The slot that a pid names; NULL: none, or it has another owner by now.  Only a hint. */
 static inline struct wefti_process *wefti_process_find(struct wefti_processes *table, weft_pid pid) {
-    struct wefti_process *process =
-        table && pid >> WEFTI_PID_KIND_SHIFT == WEFTI_PID_KIND ? wefti_process_at(table, wefti_pid_index(pid)) : NULL;
-    return process && load_relaxed(&process->generation) == wefti_pid_generation(pid) ? process : NULL; /* a hint */
+    struct wefti_process *process = table ? wefti_process_at(table, wefti_pid_index(pid)) : NULL;
+    return wefti_process_is(process, pid) ? process : NULL;
 }
 /* A walk: the process in that slot, or WEFT_PID_NONE.  False: there are no more slots. */
 bool wefti_process_visit(struct wefti_processes *table, uint32_t index, weft_pid *pid);
@@ -288,8 +298,8 @@ bool wefti_mailbox_push_system(struct wefti_process *process, uint32_t generatio
  * caller's. */
 int wefti_mailbox_send(struct wefti_processes *table, struct wefti_process *process, weft_pid to,
                        struct wefti_message *message, int64_t until);
-/* O2, under the lock. */
-void wefti_mailbox_open(struct wefti_process *process);
+/* O2.  handed: as in send.c, the process's own already. */
+void wefti_mailbox_open(struct wefti_process *process, bool handed);
 /* P1: all that has come, behind `urgent` and `pending`. */
 void wefti_mailbox_take(struct wefti_process *process);
 static inline bool wefti_mailbox_is_empty(struct wefti_process *process) {
@@ -317,6 +327,11 @@ int wefti_receive(struct wefti_process *self, weft_message *message, weft_filter
 /* Until something has come, also when it is cancelled. */
 void wefti_receive_firmly(struct wefti_process *self, const char *what);
 
+/* Is this the only worker that its runtime ever has? */
+static inline bool wefti_sends_alone(const struct wefti_worker *w) {
+    return !(w->shared | w->central) && w->rt->workers == 1; /* not shared: or they may not steal */
+}
+
 /* -- send.c ------------------------------------------------------------------------------------------------ */
 /* As wefti_mailbox_send, and if the process waits for it, straight into its hands.  w: the caller's worker, or NULL. */
 int wefti_message_send(struct wefti_processes *table, struct wefti_worker *w, weft_pid to,
@@ -325,6 +340,8 @@ int wefti_message_send(struct wefti_processes *table, struct wefti_worker *w, we
 /* -- process.c --------------------------------------------------------------------------------------------- */
 /* The calling process, or NULL. */
 struct wefti_process *wefti_process_self(void);
+/* weft_process_spawn for the library's own. */
+int wefti_process_spawn_own(struct weft_runtime *rt, const weft_process_spec *spec, weft_task **handle);
 
 /* In front of a class's own state. */
 struct wefti_process_header {

@@ -12,6 +12,9 @@
  *         before that one could become idle, and D1 acquires it, so D2 sees that.  What the sender itself has pushed before is
  *         in the lane, and D2 sees it, or was taken before D1.  If D2 says no, somebody was woken for no reason, which every task
  *         allows.
+ * Alone.  The only worker of a runtime runs the sender, so it does not run the process, and nobody else does.  If that is `handed`, which
+ *         is set at D3, and by that worker where it starts a class, then what it holds is the sender's too (D4), without a claim; it
+ *         has been queued.  So it stays until it runs, or is refused, by that worker.
  * Caches. A process that ran on another worker costs a line's way from there three times: its own, its task's, the task's state.  Each is asked for
  *         as soon as its address is known, and to be written; one that is queued or runs (`handed`, `receiving`) is not looked at
  *         further than its own line.
@@ -23,13 +26,19 @@
 #include "task/account.h"
 
 /* False: by the lane. */
-static inline bool hand_over(struct wefti_process *process, struct wefti_worker *w, uint32_t generation,
-                             struct wefti_message *message) {
+static inline __attribute__((always_inline)) bool hand_over(struct wefti_process *process, struct wefti_worker *w,
+                                                            uint32_t generation, struct wefti_message *message) {
     uint64_t open = wefti_lane_word(generation, NULL);
     struct weft_task *task = load_relaxed(&process->task); /* of that process, if D2 says so */
     if (!task || load_relaxed(&process->messages) != open || (w->central | w->parking)) /* a look */
         return false;
-    if (!load_relaxed(&process->receiving) || load_relaxed(&process->handed)) /* hints: it runs, or is queued */
+    if (load_relaxed(&process->handed)) { /* a hint: it is queued; or where we are alone, ours */
+        if (!wefti_sends_alone(w))
+            return false;
+        wefti_chain_append(&process->pending, &message->link); /* D4 */
+        return true;
+    }
+    if (!load_relaxed(&process->receiving)) /* a hint: it runs */
         return false;
     wefti_fetch_own(task);
     wefti_fetch_own(task + 1); /* its state, for the run */
@@ -49,10 +58,11 @@ static inline bool hand_over(struct wefti_process *process, struct wefti_worker 
     return same;
 }
 
+/* process: what is at the pid's place. */
 static inline __attribute__((always_inline)) int deliver(struct wefti_processes *table, struct wefti_worker *w,
-                                                         weft_pid to, struct wefti_message *message, int64_t until) {
-    struct wefti_process *process = wefti_process_find(table, to);
-    if (WEFTI_UNLIKELY(!process))
+                                                         struct wefti_process *process, weft_pid to,
+                                                         struct wefti_message *message, int64_t until) {
+    if (WEFTI_UNLIKELY(!wefti_process_is(process, to)))
         return -ESRCH;
     if (w && w->rt == table->rt && hand_over(process, w, wefti_pid_generation(to), message))
         return 0;
@@ -61,7 +71,7 @@ static inline __attribute__((always_inline)) int deliver(struct wefti_processes 
 
 int wefti_message_send(struct wefti_processes *table, struct wefti_worker *w, weft_pid to,
                        struct wefti_message *message, int64_t until) {
-    return deliver(table, w, to, message, until);
+    return deliver(table, w, wefti_process_at(table, wefti_pid_index(to)), to, message, until);
 }
 
 /* The table to send into, or NULL and why not.  *w: the caller's worker. */
@@ -95,7 +105,7 @@ static inline __attribute__((always_inline)) int send_copy(struct weft_runtime *
     struct wefti_message *message = wefti_message_new_on(table, w, WEFT_MESSAGE, tag, data, size);
     if (WEFTI_UNLIKELY(!message))
         return -ENOMEM;
-    error = deliver(table, w, to, message, until);
+    error = deliver(table, w, there, to, message, until);
     if (WEFTI_UNLIKELY(error))
         wefti_message_free(table, message);
     return error;

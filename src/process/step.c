@@ -48,7 +48,8 @@ static inline int step(struct wefti_processes *table, struct wefti_process_heade
     for (uint32_t i = 0; i < taken.count; i++, item = item->next)
         wefti_message_show(wefti_message_of(item), &events[i]);
     int error = header->class_->step(header + 1, events, taken.count, out);
-    wefti_messages_free(table, &taken);
+    if (taken.count)
+        wefti_messages_free(table, &taken);
     return error;
 }
 

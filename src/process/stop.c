@@ -88,7 +88,7 @@ int weft_process_stop_all(weft_runtime *rt, weft_deadline until, weft_process_le
     spec.fn = stop_them;
     spec.arg = &stop;
     spec.name = "stop";
-    int error = weft_process_spawn(rt, &spec, NULL, &task);
+    int error = wefti_process_spawn_own(rt, &spec, &task);
     if (error)
         return error;
     error = weft_join(task, &result, WEFT_NEVER);

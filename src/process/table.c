@@ -104,6 +104,7 @@ static void make_slots(struct wefti_processes *table, struct wefti_chain *into, 
             store_relaxed(&table->chunk[at], chunk); /* nothing is in it yet */
         }
         struct wefti_process *process = &chunk->process[made % WEFTI_PROCESS_CHUNK]; /* zeroed: nobody finds it yet */
+        wefti_map_ahead(chunk, (size_t)((char *)process - (char *)chunk), sizeof *process, sizeof chunk->process);
         process->index = made;
         process->table = table;
         store_relaxed(&process->generation, 1); /* A1 publishes it */
@@ -130,8 +131,8 @@ static bool admit(struct wefti_processes *table) {
     return false;
 }
 
-int wefti_process_take(struct wefti_processes *table, struct wefti_worker *w, struct wefti_process **out) {
-    if (!admit(table))
+int wefti_process_take(struct wefti_processes *table, struct wefti_worker *w, bool own, struct wefti_process **out) {
+    if (WEFTI_LIKELY(!own) && !admit(table))
         return -EDQUOT;
     struct wefti_chain one = {NULL, NULL, 0}, *cache = cache_of(table, w);
     struct wefti_chain *from = cache ? cache : &one;
@@ -139,17 +140,18 @@ int wefti_process_take(struct wefti_processes *table, struct wefti_worker *w, st
         fetch_slots(table, from, cache ? WEFTI_PROCESS_CACHE : 1);
     struct wefti_link *slot = wefti_chain_take(from);
     if (!slot) {
-        if (table->rt->max_processes)
+        if (table->rt->max_processes && !own)
             sub_relaxed(&table->counted, 1); /* a count, as in admit */
         return -ENOMEM;
     }
     *out = process_of(slot);
+    (*out)->own = own;
     return 0;
 }
 
 void wefti_process_give(struct wefti_process *process, struct wefti_worker *w) {
     struct wefti_processes *table = process->table;
-    if (table->rt->max_processes)
+    if (table->rt->max_processes && !process->own)
         sub_relaxed(&table->counted, 1); /* a count */
     if (load_own(&process->generation) == 0)
         return; /* all its pids are used up */

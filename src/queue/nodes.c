@@ -13,6 +13,7 @@ static bool make(struct wefti_nodes *nodes) {
     char *block = wefti_alloc_raw(WEFTI_NODES_BLOCK * WEFTI_NODE_SIZE);
     if (!block)
         return false;
+    wefti_map_now(block, WEFTI_NODES_BLOCK * WEFTI_NODE_SIZE);
     struct wefti_link *own = (struct wefti_link *)(void *)block;
     own->next = nodes->blocks;
     nodes->blocks = own;

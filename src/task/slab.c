@@ -5,7 +5,8 @@
 
 const uint16_t wefti_slab_size[WEFTI_SLAB_CLASSES] = {64, 128, 192, 256, 384, 512};
 
-#define CHUNK_HEADER 64
+#define CHUNK_HEADER                                                                                                   \
+    128 /* more than it needs: so that slots of 128 bytes are aligned, and fetched as a pair of lines */
 
 static struct weft_task *chunk_slot(struct wefti_chunk *chunk, uint32_t index) {
     return (struct weft_task *)(void *)((char *)chunk + CHUNK_HEADER + (size_t)index * chunk->slot_size);
@@ -49,6 +50,7 @@ static struct weft_task *carve(struct wefti_slab *slab, unsigned size_class) {
     }
     uint32_t index = load_own(&chunk->carved);
     struct weft_task *task = chunk_slot(chunk, index);
+    wefti_map_ahead(chunk, (size_t)((char *)task - (char *)chunk), chunk->slot_size, WEFTI_SLAB_CHUNK);
     wefti_memory_dead((char *)task + WEFTI_DEAD_FROM, wefti_slab_size[size_class] - WEFTI_DEAD_FROM);
     store_relaxed(&chunk->carved, index + 1); /* an empty slot is as it was mapped; a task is published by its word */
     return task;

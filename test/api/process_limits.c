@@ -28,6 +28,20 @@ API_TEST(process_limit, "W2", .workers = {1, 2}) {
     fixture_end(rt);
 }
 
+/* As many as there may be are stopped, and reported, as others. */
+API_TEST(process_limit_stop_all, "W35 W36", .workers = {1, 2}) {
+    weft_config config = WEFT_CONFIG_INIT;
+    weft_pid pid;
+    config.max_processes = 3;
+    weft_runtime *rt = fixture_begin(&config);
+    for (int i = 0; i < 3; i++)
+        go_process(rt, sit, NULL);
+    CHECK_EQ(weft_process_go(rt, sit, NULL, &pid), -EDQUOT);
+    CHECK_EQ(weft_process_stop_all(rt, WEFT_NEVER, NULL, 0), 0);
+    CHECK_EQ(weft_process_count(rt), 0);
+    fixture_end(rt);
+}
+
 /* Who has heard of an end may have another in its place. */
 static int end_at_once(void *arg) { return (int)(intptr_t)arg; }
 static int replace_often(void *arg) {

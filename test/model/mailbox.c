@@ -13,6 +13,9 @@ static struct weft_task task;
 static _Alignas(WEFTI_NODE_SIZE) struct wefti_message message;
 static bool sent;
 
+/* What a test is called with: a message, the same where O2 is QUEUED, or what the system says. */
+enum { MESSAGE, SYSTEM, QUEUED };
+
 static void begin(void) {
     table.rt = &rt;
     process.table = &table;
@@ -25,30 +28,50 @@ static void start_process(void) {
     wefti_word_spawn(&task.word, false);
     wefti_word_enter(&task.word);
     store_relaxed(&process.task, &task); /* O1 */
-    wefti_mailbox_open(&process);        /* O2 */
+    wefti_mailbox_open(&process, mc_arg() != QUEUED); /* O2 */
 }
 
 static void send(void *unused) {
     (void)unused;
     message.size = 7; /* plain */
-    sent = mc_arg() ? wefti_mailbox_push_system(&process, GENERATION, &message)
-                    : wefti_mailbox_send(&table, &process, wefti_process_pid(&process), &message, WEFT_NOW) == 0;
+    sent = mc_arg() == SYSTEM
+               ? wefti_mailbox_push_system(&process, GENERATION, &message)
+               : wefti_mailbox_send(&table, &process, wefti_process_pid(&process), &message, WEFT_NOW) == 0;
 }
 
-/* Who finds the lane open knows the task, and wakes it. */
+/* Who finds the lane open knows the task, and wakes it; or need not, as it has not looked yet. */
 static void send_against_open(void) {
     begin();
     int a = mc_spawn(send, NULL);
     start_process();
     mc_join(a);
     if (sent)
-        mc_assert(load_relaxed(&task.word) & WEFTI_NOTIFIED);
+        mc_assert(mc_arg() == QUEUED || (load_relaxed(&task.word) & WEFTI_NOTIFIED));
+    mc_assert(wefti_mailbox_is_empty(&process) == (!sent && mc_arg() != QUEUED));
+    wefti_mailbox_take(&process);
+    mc_assert(wefti_mailbox_is_empty(&process) && process.pending.count + process.urgent.count == sent);
     mc_outcome(sent ? "sent" : "early");
 }
-MC_CASE(mailbox_message_against_open, send_against_open, .arg = 0, .proves = "W30", .bound = 3,
+MC_CASE(mailbox_message_against_open, send_against_open, .arg = MESSAGE, .proves = "W30", .bound = 3,
         .outcomes = "sent early");
-MC_CASE(mailbox_system_against_open, send_against_open, .arg = 1, .proves = "W30", .bound = 3,
+MC_CASE(mailbox_message_against_open_queued, send_against_open, .arg = QUEUED, .proves = "W30", .bound = 3,
         .outcomes = "sent early");
+MC_CASE(mailbox_system_against_open, send_against_open, .arg = SYSTEM, .proves = "W30", .bound = 3,
+        .outcomes = "sent early");
+
+/* One that was queued looks for the first time: who sends meanwhile is seen, or wakes it. */
+static void send_against_first_look(void) {
+    begin();
+    start_process();
+    int a = mc_spawn(send, NULL);
+    wefti_mailbox_take(&process);
+    uint32_t taken = process.pending.count;
+    mc_join(a);
+    mc_assert(sent && taken == !(load_relaxed(&task.word) & WEFTI_NOTIFIED));
+    mc_outcome(taken ? "taken" : "woken");
+}
+MC_CASE(mailbox_message_against_first_look, send_against_first_look, .arg = QUEUED, .proves = "W33", .bound = 3,
+        .outcomes = "taken woken");
 
 /* What is in there when it closes comes out, with what was written. */
 static void send_against_close(void) {
@@ -66,16 +89,18 @@ static void send_against_close(void) {
     mc_assert(sent == (count == 1));
     mc_outcome(sent ? "sent" : "late");
 }
-MC_CASE(mailbox_message_against_close, send_against_close, .arg = 0, .proves = "W30", .bound = 3,
+MC_CASE(mailbox_message_against_close, send_against_close, .arg = MESSAGE, .proves = "W30", .bound = 3,
         .outcomes = "sent late");
-MC_CASE(mailbox_system_against_close, send_against_close, .arg = 1, .proves = "W30", .bound = 3,
+MC_CASE(mailbox_message_against_close_queued, send_against_close, .arg = QUEUED, .proves = "W30", .bound = 3,
+        .outcomes = "sent late");
+MC_CASE(mailbox_system_against_close, send_against_close, .arg = SYSTEM, .proves = "W30", .bound = 3,
         .outcomes = "sent late");
 
 /* A slot that is found before it has an owner is nobody's. */
 static void take_slot(void *unused) {
     (void)unused;
     struct wefti_process *slot;
-    mc_assert(wefti_process_take(&table, NULL, &slot) == 0 && slot->index == 0 && slot->table == &table);
+    mc_assert(wefti_process_take(&table, NULL, false, &slot) == 0 && slot->index == 0 && slot->table == &table);
 }
 
 MC_TEST(table_find_against_make, .leaks_ok = true, .bound = 3, .outcomes = "there none") {

@@ -73,32 +73,49 @@ static int send_two(void *arg) {
     return 0;
 }
 
-static void hand_over(bool fiber) {
+static void send_from_outside(void) {
+    for (uint64_t tag = 2; tag < 4; tag++) {
+        payload[tag] = (int)tag + 1;
+        mc_assert(weft_send(rt, pid, tag, NULL, 0) == 0);
+    }
+}
+
+static void hand_over(bool fiber, unsigned workers) {
     weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
     weft_task *sender[2] = {NULL, NULL};
+    int inside = workers == 1 ? 1 : mc_arg();
     if (fiber)
         spec.fn = receive;
     else
         spec.class_ = &hearing;
-    start(2);
+    start(workers);
     spawn(&spec);
     mc_atomic_begin();
-    for (int i = 0; i < mc_arg(); i++)
+    for (int i = 0; i < inside; i++)
         mc_assert(weft_fiber_go(rt, send_two, (void *)(uintptr_t)(2 * i), &sender[i]) == 0);
     mc_atomic_end();
-    for (int i = 0; i < mc_arg(); i++)
+    if (inside < mc_arg())
+        send_from_outside();
+    for (int i = 0; i < inside; i++)
         mc_assert(join(sender[i]) == 0);
     mc_assert(join(task) == 0);
     mc_assert(heard == all());
     stop();
 }
-static void to_class(void) { hand_over(false); }
-static void to_fiber(void) { hand_over(true); }
+static void to_class(void) { hand_over(false, 2); }
+static void to_fiber(void) { hand_over(true, 2); }
+/* The only worker needs no claim; two of the four come from outside. */
+static void to_class_alone(void) { hand_over(false, 1); }
+static void to_fiber_alone(void) { hand_over(true, 1); }
 
 MC_CASE(process_hand_to_class, to_class, .arg = 1, .proves = "W40 W33", .bound = 2, .stale_counts = true, .seconds = 4);
 MC_CASE(process_hand_to_class_two, to_class, .arg = 2, .proves = "W40", .bound = 1, .stale_counts = true, .seconds = 4);
 MC_CASE(process_hand_to_class_deep, to_class, .arg = 2, .proves = "W40", .mode = MC_PCT, .max_exec = 3000);
 MC_CASE(process_hand_to_fiber, to_fiber, .arg = 1, .proves = "W40", .bound = 1, .stale_counts = true, .seconds = 4);
+MC_CASE(process_hand_alone_to_class, to_class_alone, .arg = 2, .proves = "W40", .bound = 2, .stale_counts = true,
+        .seconds = 4);
+MC_CASE(process_hand_alone_to_fiber, to_fiber_alone, .arg = 2, .proves = "W40", .bound = 1, .stale_counts = true,
+        .seconds = 4);
 MC_CASE(process_hand_to_fiber_deep, to_fiber, .arg = 2, .proves = "W40", .mode = MC_PCT, .max_exec = 3000);
 
 /* -- The process ends meanwhile, and both its slot and its task have another owner. */

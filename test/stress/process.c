@@ -144,12 +144,12 @@ static int drown(void *arg) {
     }
     return error;
 }
-static int flood(void *arg) {
+static int flood(void *arg) { /* arg: it waits for room */
     static const char water[200];
-    (void)arg;
     while (!atomic_load(&over)) {
         for (int i = 0; i < 100 * BOUND / FLOODERS && !atomic_load(&over); i++) {
-            int error = weft_try_send(NULL, sink, 0, water, sizeof water);
+            int error =
+                arg ? weft_send(NULL, sink, 0, water, sizeof water) : weft_try_send(NULL, sink, 0, water, sizeof water);
             if (error == -ESRCH)
                 return 0; /* it has been ended */
             REQUIRE(error == 0 || error == -ENOBUFS);
@@ -174,7 +174,7 @@ static void flood_with(weft_mailbox_policy policy) {
     REQUIRE_EQ(weft_process_spawn(rt, &spec, &sink, &task), 0);
     size_t before = harness_rss();
     for (int i = 0; i < FLOODERS; i++)
-        REQUIRE_EQ(weft_fiber_go(rt, flood, NULL, &flooder[i]), 0);
+        REQUIRE_EQ(weft_fiber_go(rt, flood, policy == WEFT_MAILBOX_BLOCK ? rt : NULL, &flooder[i]), 0);
     while (weft_now() < end) {
         atomic_store(&answered, 0);
         int64_t began = weft_now();
@@ -201,6 +201,9 @@ static void flood_with(weft_mailbox_policy policy) {
 }
 API_TEST(process_flood_refuse, "W29", .workers = {2}, .sched = "ring deque", .timeout = 200) {
     flood_with(WEFT_MAILBOX_REFUSE);
+}
+API_TEST(process_flood_block, "W29", .workers = {1, 2}, .sched = "ring", .timeout = 200) {
+    flood_with(WEFT_MAILBOX_BLOCK);
 }
 API_TEST(process_flood_drop_newest, "W29", .workers = {2}, .sched = "ring", .timeout = 200) {
     flood_with(WEFT_MAILBOX_DROP_NEWEST);
