@@ -16,11 +16,11 @@ static const weft_budget child = WEFT_BUDGET_CHILD;
 
 /* -- Exhausted --------------------------------------------------------------------------------------------- */
 
-/* Everybody who waits for somebody exhausted. */
+/* Everybody who waits for somebody exhausted.  Who has recharged us meanwhile, and waits for the next, is not told of us. */
 static void tell_supervisors(struct weft_fund *fund) {
     for (;;) {
         wefti_lock_take(&fund->lock);
-        struct wefti_waiter *waiter = wefti_waiters_take(&fund->supervisors);
+        struct wefti_waiter *waiter = fund->exhausted.first ? wefti_waiters_take(&fund->supervisors) : NULL;
         wefti_waker waker = waiter ? wefti_waiter_serve(waiter) : 0;
         wefti_lock_give(&fund->lock);
         if (!waiter)

@@ -220,21 +220,6 @@ int weft_shield_until(weft_task *self, weft_deadline until) {
     return 0;
 }
 
-int weft_yield(void) {
-    struct wefti_worker *w = wefti_worker_here();
-    struct weft_task *task = w ? wefti_current(w) : NULL;
-    if (!task) {
-        wefti_thread_yield();
-        return 0;
-    }
-    if (!wefti_task_is_fiber(task))
-        return -EINVAL;
-    struct wefti_fiber *self = wefti_fiber_of(task);
-    wefti_fiber_rested(self);
-    wefti_fiber_yield(w, self);
-    return wefti_fiber_must_end(self) ? -ECANCELED : 0;
-}
-
 static bool never(void *arg) {
     (void)arg;
     return false;

@@ -10,6 +10,7 @@
 #define CACHE_MAX 64u   /* free stacks that a worker keeps */
 #define LINE 64u        /* bytes of a cache line */
 #define PREFETCH 384u   /* bytes of a stack that a fiber uses at once */
+#define LOOP_TICKS 8u   /* ticks until fibers that follow each other come by the loop */
 #define FRESH_MAX 16u   /* new fibers in a row on one stack ... */
 #define FRESH_SHORT 2e3 /* ... while the average poll is shorter than this, ns */
 
@@ -75,9 +76,24 @@ static inline void arrived(struct wefti_worker *w) {
 }
 
 /* May fibers follow each other without the loop?  A driver counts polls, a control thread wants to hear of each, a helping join
- * waits for its turn, and the loop must come by now and then: it asks the scheduler at the last poll of each tick, when some look further
- * than usual. */
-static inline bool may_go_on(const struct wefti_worker *w) { return !w->loop_only && w->tick_left > 2; }
+ * waits for its turn, and the loop must come by now and then, at the end of some ticks. */
+static inline bool comes_by_loop(const struct wefti_worker *w) {
+    return load_own(&w->counters.ticks) % LOOP_TICKS == 0;
+}
+static inline bool may_go_on(const struct wefti_worker *w) {
+    return !w->loop_only && (w->tick_left > 2 || !comes_by_loop(w));
+}
+
+/* So many of our own may follow each other before any count asks for more than a switch: the scheduler's turn, a look at the clock and the
+ * descriptors, the last poll of a tick, at which the scheduler is always asked.  Not 0 only while one of our own runs: `next`, to begin with. */
+static inline void give(struct wefti_worker *w, const struct weft_task *next) {
+    uint32_t kept = comes_by_loop(w) ? 2 : 1;
+    uint32_t most = w->loop_only || w->tick_left < kept || !wefti_task_is_pinned(next) ? 0 : w->tick_left - kept;
+    most = w->pinned_left < most ? w->pinned_left : most;
+    if (w->look_left && w->look_left - 1 < most)
+        most = w->look_left - 1;
+    w->own_given = w->own_left = most;
+}
 
 /* It begins on this stack. */
 static inline void bind(struct wefti_worker *w, struct weft_task *task, struct wefti_stack *stack) {
@@ -95,6 +111,7 @@ struct goal {
 /* The next fiber, which is w->current already, and its stack; or the loop's.  `next`: a task that has been taken out of a queue, or NULL.
  * `here`: a stack that is free, which a new fiber may use. */
 static struct goal go_on(struct wefti_worker *w, struct wefti_stack *here, struct weft_task *next) {
+    wefti_worker_settle(w);
     for (; may_go_on(w); next = NULL) {
         if (!next && !(next = wefti_worker_pick(w)))
             break;
@@ -109,14 +126,17 @@ static struct goal go_on(struct wefti_worker *w, struct wefti_stack *here, struc
             wefti_worker_found(w);
         if (!wefti_worker_begin(w, next))
             continue;
-        if (next->home)
+        if (next->home) {
+            give(w, next);
             return (struct goal){fiber->stack, next};
+        }
         struct wefti_stack *stack = here && here->log2 == log2 ? here : take_stack(w, log2);
         if (WEFTI_UNLIKELY(!stack)) {
             wefti_worker_finish(w, next, (weft_result){-ENOMEM, NULL});
             continue;
         }
         bind(w, next, stack);
+        give(w, next);
         return (struct goal){stack, next};
     }
     wefti_set_current(w, NULL);
@@ -154,6 +174,7 @@ void wefti_fiber_discard(struct wefti_fiber *self) { longjmp(*(jmp_buf *)self->s
 static inline struct goal go_on_fresh(struct wefti_worker *w, struct wefti_stack *here) {
     struct weft_task *next = NULL;
     look_at_resting(w);
+    wefti_worker_settle(w);
     while (may_go_on(w)) {
         if (w->fresh_left)
             w->fresh_left--;
@@ -166,6 +187,7 @@ static inline struct goal go_on_fresh(struct wefti_worker *w, struct wefti_stack
         wefti_worker_spend(w);
         if (WEFTI_LIKELY(wefti_worker_begin(w, next))) {
             bind(w, next, here);
+            give(w, next);
             return (struct goal){here, next};
         }
         next = NULL;
@@ -241,38 +263,42 @@ weft_poll wefti_fiber_poll(struct weft_task *task, void *state) {
         }
         bind(w, task, stack);
     }
+    give(w, task);
     if (w->exceptions) { /* whoever drives us, or waits in a poll, may be handling some */
         switch_exceptions(w, &w->native, stack, task, false);
     } else {
         wefti_stack_switch(&w->native, stack, task);
         arrived(w); /* the loop's stack is never left for another thread's */
     }
+    wefti_worker_settle(w);
     if (load_own(&w->resting))
         wefti_worker_unrest(w); /* before we search, sleep, or run what may take long */
     return WEFTI_HANDLED;
 }
 
-/* What go_on would do, when the first of our own fibers is next anyway: it is the current one now.  NULL: ask go_on. */
-static inline __attribute__((always_inline)) struct weft_task *own_next(struct wefti_worker *w) {
-    look_at_resting(w);
-    if (WEFTI_UNLIKELY(!(may_go_on(w) && w->pinned.count && w->pinned_left && w->look_left != 1 &&
-                         wefti_mpsc_is_empty(&w->inbox))))
-        return NULL;
-    struct weft_task *next = wefti_task_of(wefti_chain_take_first(&w->pinned));
-    w->pinned_left--;
-    w->tick_left--;
-    w->look_left -= w->look_left != 0;
-    wefti_check_alone(w, next); /* as in wefti_worker_begin */
+/* As wefti_worker_begin, of one that has begun before. */
+static inline void begin_own(struct wefti_worker *w, struct weft_task *next) {
+    wefti_check_alone(w, next);
     wefti_word_enter(&next->word);
     wefti_count(&w->counters.polls, 1);
     wefti_set_current(w, next);
+}
+
+/* What go_on would do, when the first of our own fibers is next anyway: it is the current one now.  NULL: ask go_on. */
+static inline __attribute__((always_inline)) struct weft_task *own_next(struct wefti_worker *w) {
+    look_at_resting(w);
+    if (WEFTI_UNLIKELY(!(w->own_left && w->pinned.count && wefti_mpsc_is_empty(&w->inbox))))
+        return NULL;
+    w->own_left--;
+    struct weft_task *next = wefti_task_of(wefti_chain_take_first(&w->pinned));
+    begin_own(w, next);
     return next;
 }
 
 /* Many that are woken together, as by a poller, run one after another on stacks that have left the caches since: while one runs, have
  * what the next needs first brought in.  All in our own queue have begun, and have been left. */
-static inline void prefetch_next(const struct wefti_worker *w) {
-    if (w->pinned.count < 3)
+static inline void prefetch_next(const struct wefti_worker *w, uint32_t count) {
+    if (count < 3)
         return;
     struct weft_task *next = wefti_task_of(w->pinned.first);
     const char *frames = wefti_fiber_of(next)->stack->ctx.sp, *after = (const char *)next->link.next;
@@ -299,7 +325,7 @@ static inline __attribute__((always_inline)) void leave(struct wefti_worker *w, 
     else
         to = find_next(w);
     if (WEFTI_LIKELY(to.stack != self->stack)) { /* else nobody else is there: it is its turn again */
-        prefetch_next(w);
+        prefetch_next(w, w->pinned.count);
         if (WEFTI_UNLIKELY(w->exceptions != NULL)) {
             w = switch_exceptions(w, self->stack, to.stack, to.task, self->migrate);
         } else {
@@ -331,6 +357,72 @@ static __attribute__((noinline)) void yield_anywhere(struct wefti_worker *w, str
     w->left = &self->task;
     w->left_said = WEFT_YIELD;
     leave(w, self);
+}
+
+/* Not in a fiber, or in one that does not stay on its worker. */
+static __attribute__((noinline)) int yield_otherwise(struct wefti_worker *w, struct weft_task *task) {
+    if (!task) {
+        wefti_thread_yield();
+        return 0;
+    }
+    if (!wefti_task_is_fiber(task))
+        return -EINVAL;
+    struct wefti_fiber *self = wefti_fiber_of(task);
+    wefti_fiber_rested(self);
+    yield_anywhere(w, self);
+    return wefti_fiber_must_end(self) ? -ECANCELED : 0;
+}
+
+static __attribute__((noinline)) struct goal queue_and_find(struct wefti_worker *w, struct wefti_fiber *self) {
+    if (w->central) { /* whoever is arrived at tells the control thread */
+        w->left = &self->task;
+        w->left_said = WEFT_YIELD;
+        wefti_fiber_rested(self);
+    } else {
+        wefti_chain_append(&w->pinned, &self->task.link);
+    }
+    return find_next(w);
+}
+
+/* What yield_here does, in fewer steps when the first of our own fibers is next and it is not alone: one goes out at the front, one in at the
+ * back.  Again there is one switch for all. */
+__attribute__((noinline)) int weft_yield(void) {
+    struct wefti_worker *w = wefti_worker_self(); /* asked once, before any switch: no need of wefti_worker_here */
+    struct weft_task *task = w ? wefti_current(w) : NULL;
+    if (WEFTI_UNLIKELY(!task))
+        return yield_otherwise(w, task);
+    struct wefti_fiber *self = wefti_fiber_of(task); /* if it is one */
+    int saved = *w->errno_at;
+    struct goal to;
+    look_at_resting(w);
+    if (WEFTI_LIKELY(w->own_left && w->pinned.count && wefti_mpsc_is_empty(&w->inbox))) {
+        struct weft_task *next = wefti_task_of(w->pinned.first);
+        w->own_left--;
+        task->link.next = NULL;
+        w->pinned.last->next = &task->link;
+        w->pinned.last = &task->link;
+        begin_own(w, next);
+        w->pinned.first =
+            next->link.next; /* apart from `last`: gcc makes one store of two neighbours, for which the loads wait */
+        prefetch_next(w, w->pinned.count);
+        to = (struct goal){wefti_fiber_of(next)->stack, next};
+    } else {
+        if (!wefti_task_is_pinned(task)) /* only fibers are */
+            return yield_otherwise(w, task);
+        to = queue_and_find(w, self);
+        if (to.stack == self->stack)
+            goto back;
+    }
+    if (WEFTI_UNLIKELY(w->exceptions != NULL)) {
+        switch_exceptions(w, self->stack, to.stack, to.task, false);
+    } else {
+        wefti_stack_switch(self->stack, to.stack, to.task);
+        if (WEFTI_UNLIKELY(w->left))
+            arrived(w);
+    }
+back:
+    *w->errno_at = saved;
+    return wefti_fiber_must_end(self) ? -ECANCELED : 0;
 }
 
 void wefti_fiber_yield(struct wefti_worker *w, struct wefti_fiber *self) {

@@ -271,8 +271,7 @@ int wefti_watch_begin(struct wefti_worker *w) {
     watch->dispatch = dispatch;
     watch->forget = forget;
     w->watch = watch;
-    if (!w->look_left)
-        w->look_left = 1;
+    wefti_worker_look_soon(w);
     return 0;
 }
 

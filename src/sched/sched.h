@@ -36,6 +36,7 @@
 #define WEFTI_WAKE_WORTH 50000.0             /* ns of waiting work that pay for waking a worker */
 #define WEFTI_EVENTS_MAX 256                   /* B57: completions taken in a turn */
 #define WEFTI_PINNED_MAX 16u                   /* own fibers in a row, before the scheduler is asked again */
+#define WEFTI_PINNED_MORE 48u                  /* ... and so many more while they are short */
 #define WEFTI_YIELD_OPS 1024u                  /* J5: metered ops of a fiber before others run */
 #define WEFTI_HELP_MAX 4096u                   /* polls that wait on one stack, if it is large enough */
 #define WEFTI_PREEMPT_MAX 1000u                /* R32: preemptions in a row, then the task has failed */
@@ -116,6 +117,8 @@ struct wefti_worker {
     struct wefti_chain pinned; /* those of ours that are ready, in order */
     uint16_t home; /* of fibers that begin here (task.h) */
     uint32_t pinned_left; /* how many of them run before the scheduler is asked */
+    uint32_t pinned_more; /* ... so many more than usual, while polls are short */
+    uint32_t own_left, own_given; /* how many may follow each other without a look at any other count: fiber/switch.c */
     uint32_t fresh_left; /* new ones that may still run in a row on one stack */
     struct weft_task *handoff; /* a fiber took it out of a queue for the loop to run */
     _Atomic(struct weft_task *)
@@ -524,6 +527,25 @@ static inline bool wefti_worker_begin(struct wefti_worker *w, struct weft_task *
     wefti_set_current(w, task);
     wefti_count(&w->counters.polls, 1);
     return true;
+}
+
+/* Own fibers that followed each other have counted themselves in one number: now in the others too.  Before these are looked at or changed. */
+static inline void wefti_worker_settle(struct wefti_worker *w) {
+    uint32_t spent = w->own_given - w->own_left;
+    w->own_given = w->own_left = 0;
+    w->pinned_left -= spent;
+    w->tick_left -= spent;
+    if (w->look_left)
+        w->look_left = w->look_left > spent ? w->look_left - spent : 1;
+}
+
+/* There is something to look for now: at the next poll, if nobody has looked so far. */
+static inline void wefti_worker_look_soon(struct wefti_worker *w) {
+    if (w->look_left)
+        return;
+    w->look_left = 1;
+    w->own_given -= w->own_left;
+    w->own_left = 0;
 }
 
 /* One poll was made. */

@@ -42,8 +42,8 @@ void wefti_alarm_set(struct wefti_worker *w, struct wefti_alarm *alarm, struct w
     if (until < load_relaxed(&keeper->timers_next)) /* the lock orders it */
         store_relaxed(&keeper->timers_next, until); /* a hint to others */
     unlock(keeper);
-    if (keeper == w && !w->look_left) /* a control thread looks when it hears that the task waits, or soon */
-        w->look_left = 1;
+    if (keeper == w) /* a control thread looks when it hears that the task waits, or soon */
+        wefti_worker_look_soon(w);
 }
 
 void wefti_alarm_clear(struct wefti_alarm *alarm) {

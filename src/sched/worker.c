@@ -77,6 +77,8 @@ static void run(struct wefti_worker *w, struct weft_task *task) {
 
 /* -- Keeping time ---------------------------------------------------------------------------------------- */
 
+#define PINNED_SHORT 50 /* ns: while polls are as short as this, more of our own run in a row */
+
 /* B28, B29: fold what was measured into the average, and look at the global queue as often as that allows. */
 static void measure(struct wefti_worker *w, int64_t now) {
     uint64_t polls = load_own(&w->counters.polls) - w->measured_from;
@@ -85,6 +87,7 @@ static void measure(struct wefti_worker *w, int64_t now) {
         w->average = 0.1 * sample + 0.9 * w->average;
         double interval = WEFTI_GLOBAL_TARGET / (w->average > 1.0 ? w->average : 1.0);
         w->global_interval = interval < 8 ? 8 : interval > 255 ? 255 : (uint32_t)interval;
+        w->pinned_more = w->average < PINNED_SHORT ? WEFTI_PINNED_MORE : 0;
     }
     w->measured_from += polls;
     w->measure_began = now;
@@ -239,7 +242,7 @@ struct weft_task *wefti_worker_pick(struct wefti_worker *w) {
         w->pinned_left--;
     } else {
         struct weft_task *task = w->sched->next(w);
-        w->pinned_left = task ? 1 : WEFTI_PINNED_MAX;
+        w->pinned_left = task ? 1 : WEFTI_PINNED_MAX + w->pinned_more;
         if (task)
             return task;
     }

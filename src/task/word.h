@@ -96,9 +96,9 @@ static inline void wefti_word_to_running(wefti_word *word) {
  * A NOTIFIED is spent: the poll that begins now sees what was written before that wake. */
 static inline bool wefti_word_enter(wefti_word *word) {
     uint64_t found = load_acquire(word); /* pairs with W2, R2, cancel */
+    if (WEFTI_LIKELY((found & (WEFTI_LIFE_MASK | WEFTI_NOTIFIED | WEFTI_CANCELLED)) == WEFTI_SCHEDULED))
+        return true; /* one test for what most are */
     wefti_assert(wefti_word_is_active(found), found);
-    if (WEFTI_LIKELY(!(found & (WEFTI_NOTIFIED | WEFTI_CANCELLED))))
-        return true;
     if (found & WEFTI_NOTIFIED)
         found = and_acquire(word, ~WEFTI_NOTIFIED); /* pairs with W2 */
     return !wefti_word_must_end(found);

@@ -66,6 +66,22 @@ MC_TEST(budget_recharged, .proves = "J13 J40", .bound = 2, .stale_counts = true,
     end();
 }
 
+/* Exhausted twice, by a supervisor that is quicker than what tells it: each time it is told there is somebody. */
+MC_TEST(budget_recharged_twice, .proves = "J40", .mode = MC_PCT, .max_exec = 3000) {
+    begin();
+    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
+    weft_budget none = {10, 0, 0, 0, 0};
+    spec.fn = pay_twice;
+    spec.fund = fund;
+    spec.budget = &none;
+    mc_assert(weft_fiber_spawn(rt, &spec, &task) == 0);
+    for (int i = 0; i < 2; i++) {
+        mc_assert(weft_fund_wait_exhausted(fund, WEFT_NEVER) == 0);
+        mc_assert(weft_fund_recharge(fund, task, &more, NULL) == 0);
+    }
+    end();
+}
+
 static void recharge(void *unused) {
     (void)unused;
     int error = weft_fund_recharge(fund, task, &more, NULL);
