@@ -6,7 +6,7 @@ set(weft_fuzz_node_block cmd/weft/block.c cmd/weft/bus.c cmd/weft/index.c cmd/we
 set(weft_fuzz_node_pages cmd/weft/pages.c)
 set(weft_fuzz_node_json_read cmd/weft/json_read.c cmd/weft/text.c)
 set(weft_fuzz_node_rpc cmd/weft/rpc.c cmd/weft/arena.c cmd/weft/json_read.c cmd/weft/text.c cmd/weft/submit_tx.c cmd/weft/tx.c cmd/weft/hash.c)
-set(weft_fuzz_http_url src/http/url.c src/http/parse.c src/http/chars.c)
+set(weft_fuzz_http_url src/http/url.c src/http/join.c src/http/parse.c src/http/chars.c)
 set(weft_fuzz http_parse http_url node_tx node_block node_pages)
 if(WEFT_NODE)
   list(APPEND weft_fuzz node_json_read node_rpc)

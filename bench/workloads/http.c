@@ -19,7 +19,7 @@ enum { PIECE = 1 << 20 };
 
 static bool have_wrk(void) { return system("command -v wrk >/dev/null 2>&1") == 0; }
 
-static uint64_t load_by_wrk(struct bench_run *run, const struct bench_net *net, unsigned connections, unsigned ms) {
+static uint64_t load_by_wrk(struct bench_run *run, struct bench_net *net, unsigned connections, unsigned ms) {
     char command[128], line[256];
     unsigned long long count = 0;
     bool errors = false;
@@ -37,7 +37,7 @@ static uint64_t load_by_wrk(struct bench_run *run, const struct bench_net *net, 
     return count;
 }
 
-static uint64_t load(struct bench_run *run, enum bench_server kind, const struct bench_net *net, unsigned connections) {
+static uint64_t load(struct bench_run *run, enum bench_server kind, struct bench_net *net, unsigned connections) {
     size_t date = kind == BENCH_SERVER_HTTP ? sizeof "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n" - 1 : 0;
     return have_wrk() ? load_by_wrk(run, net, connections, 1000)
                       : bench_net_load(run, net, connections, own_request, sizeof own_request - 1,
@@ -48,7 +48,7 @@ static void http(struct bench_run *run) {
     static const unsigned connections[SIZES] = {64, 256};
     const enum bench_server by_epoll[] = {BENCH_SERVER_BARE, bench_net_measured(), BENCH_SERVER_HTTP};
     static const enum bench_server by_uring[] = {BENCH_SERVER_BARE_URING, BENCH_SERVER_FIBER_URING};
-    unsigned rounds = run->quick ? 1 : 3, served = getenv("WEFT_BENCH_SERVER") ? 2 : 3;
+    unsigned rounds = run->quick ? 1 : 3, served = bench_net_is_other() ? 2 : 3;
     for (int i = 0; i < SIZES; i++) {
         double *value = &run->value[i * FIGURES];
         struct bench_load loads[3];
@@ -60,7 +60,7 @@ static void http(struct bench_run *run) {
         value[SERVER_CPU] = served == 3 ? loads[2].cpu : NAN;
         value[SERVER_RATIO] = served == 3 ? loads[2].ratio : NAN;
         value[URING_CPU] = value[URING_RATIO] = NAN;
-        if (!bench_has_uring())
+        if (bench_net_is_other() || !bench_has_uring())
             continue;
         if (!bench_net_compare(run, by_uring, 2, PIECE, response, connections[i], rounds, load, loads))
             return;

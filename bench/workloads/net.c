@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,8 +166,21 @@ static void serve_other(const struct bench_run *run, int listener) {
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
 }
 
-enum bench_server bench_net_measured(void) {
-    return getenv("WEFT_BENCH_SERVER") ? BENCH_SERVER_OTHER : BENCH_SERVER_FIBER;
+bool bench_net_is_other(void) { return getenv("WEFT_BENCH_SERVER") != NULL; }
+enum bench_server bench_net_measured(void) { return bench_net_is_other() ? BENCH_SERVER_OTHER : BENCH_SERVER_FIBER; }
+
+/* A server of one worker has a CPU, and whoever loads it another.  Left to the system, the two are now on one and now on two, where a message
+ * costs half as much again, and a server that sleeps a little more than the other is taken together more often. */
+static void keep_apart(const struct bench_run *run, bool server) {
+    cpu_set_t all, one;
+    int cpu = server ? CPU_SETSIZE - 1 : 0;
+    if (run->workers != 1 || sched_getaffinity(0, sizeof all, &all) || CPU_COUNT(&all) < 2)
+        return;
+    while (!CPU_ISSET(cpu, &all))
+        cpu += server ? -1 : 1;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof one, &one);
 }
 
 bool bench_net_open(struct bench_run *run, enum bench_server kind, size_t request, const char *said,
@@ -184,6 +198,7 @@ bool bench_net_open(struct bench_run *run, enum bench_server kind, size_t reques
     net->child = fork();
     if (net->child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        keep_apart(run, true);
         question_size = request;
         answer = said;
         answer_size = said ? strlen(said) : request;
@@ -242,13 +257,18 @@ int bench_net_connect(const struct bench_net *net) {
     return fd;
 }
 
-uint64_t bench_net_load(struct bench_run *run, const struct bench_net *net, unsigned connections, const char *request,
+static struct bench_mark mark(const struct bench_net *net) {
+    return (struct bench_mark){bench_net_cpu_us(net), bench_now()};
+}
+
+uint64_t bench_net_load(struct bench_run *run, struct bench_net *net, unsigned connections, const char *request,
                         size_t request_size, size_t size, unsigned ms) {
     struct peer {
         int fd;
         size_t got;
     } *peers = calloc(connections, sizeof *peers);
     char buffer[BUFFER];
+    ssize_t n;
     struct epoll_event events[EVENTS];
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     uint64_t answers = 0;
@@ -256,17 +276,26 @@ uint64_t bench_net_load(struct bench_run *run, const struct bench_net *net, unsi
     for (unsigned i = 0; good && i < connections; i++) {
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = &peers[i]};
         peers[i].fd = bench_net_connect(net);
-        good = peers[i].fd >= 0 && !epoll_ctl(epoll, EPOLL_CTL_ADD, peers[i].fd, &event) &&
-               send(peers[i].fd, request, request_size, MSG_NOSIGNAL) == (ssize_t)request_size;
+        good = peers[i].fd >= 0 && !epoll_ctl(epoll, EPOLL_CTL_ADD, peers[i].fd, &event);
     }
-    for (int64_t end = bench_now() + ms * INT64_C(1000000); good && bench_now() < end;) {
+    for (unsigned i = 0; good && i < connections; i++) /* each is known to the server when it has answered once */
+        good = send(peers[i].fd, request, request_size, MSG_NOSIGNAL) == (ssize_t)request_size;
+    for (unsigned i = 0; good && i < connections; i++)
+        for (size_t got = 0; good && got < size; got += (size_t)n) {
+            n = recv(peers[i].fd, buffer, size - got, 0); /* blocks */
+            good = n > 0;
+        }
+    net->from = mark(net);
+    for (unsigned i = 0; good && i < connections; i++)
+        good = send(peers[i].fd, request, request_size, MSG_NOSIGNAL) == (ssize_t)request_size;
+    for (int64_t end = net->from.at + ms * INT64_C(1000000); good && bench_now() < end;) {
         int count = epoll_wait(epoll, events, EVENTS, 10000);
         if (count < 0 && errno == EINTR) /* the server before this one has ended */
             continue;
         good = bench_check(run, count > 0, "no answer for 10 s");
         for (int i = 0; good && i < count; i++) {
             struct peer *peer = events[i].data.ptr;
-            ssize_t n = recv(peer->fd, buffer, sizeof buffer, 0);
+            n = recv(peer->fd, buffer, sizeof buffer, 0);
             good = n > 0 && (peer->got += (size_t)n) <= size;
             if (peer->got == size) {
                 peer->got = 0;
@@ -275,6 +304,7 @@ uint64_t bench_net_load(struct bench_run *run, const struct bench_net *net, unsi
             }
         }
     }
+    net->to = mark(net);
     bench_check(run, good && answers, "the server ended a connection, or did not accept one");
     for (unsigned i = 0; peers && i < connections; i++)
         if (peers[i].fd > 0)
@@ -296,9 +326,9 @@ static double median(double *values, unsigned count) {
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-bool bench_net_compare(struct bench_run *run, const enum bench_server *kinds, unsigned count, size_t request,
-                       const char *said, unsigned connections, unsigned rounds, bench_load_fn *load,
-                       struct bench_load *loads) {
+static bool compare(struct bench_run *run, const enum bench_server *kinds, unsigned count, size_t request,
+                    const char *said, unsigned connections, unsigned rounds, bench_load_fn *load,
+                    struct bench_load *loads) {
     enum { ROUNDS_MAX = 16 };
     struct bench_net net[BENCH_SERVERS_MAX];
     double rate[BENCH_SERVERS_MAX][ROUNDS_MAX], cpu[BENCH_SERVERS_MAX][ROUNDS_MAX], ratio[ROUNDS_MAX];
@@ -306,16 +336,18 @@ bool bench_net_compare(struct bench_run *run, const enum bench_server *kinds, un
     unsigned open = 0;
     for (; good && open < count; open += good)
         good = bench_net_open(run, kinds[open], request, said, &net[open]);
+    keep_apart(run, false);
     for (unsigned i = 0; good && i < count; i++)
         good = load(run, kinds[i], &net[i], connections) > 0; /* warm */
     for (unsigned round = 0; good && round < rounds; round++)
         for (unsigned i = 0; good && i < count; i++) {
-            double used = bench_net_cpu_us(&net[i]);
-            int64_t start = bench_now();
+            net[i].from = mark(&net[i]);
+            net[i].to.at = 0;
             uint64_t answers = load(run, kinds[i], &net[i], connections);
+            struct bench_mark from = net[i].from, to = net[i].to.at ? net[i].to : mark(&net[i]);
             good = answers > 0;
-            rate[i][round] = (double)answers / ((double)(bench_now() - start) / 1e9);
-            cpu[i][round] = good ? (bench_net_cpu_us(&net[i]) - used) / (double)answers : 0;
+            rate[i][round] = (double)answers / ((double)(to.at - from.at) / 1e9);
+            cpu[i][round] = good ? (to.cpu - from.cpu) / (double)answers : 0;
         }
     for (unsigned i = 0; good && i < count; i++) {
         for (unsigned round = 0; round < rounds; round++)
@@ -328,5 +360,15 @@ bool bench_net_compare(struct bench_run *run, const enum bench_server *kinds, un
     }
     while (open > 0)
         bench_net_close(&net[--open]);
+    return good;
+}
+
+bool bench_net_compare(struct bench_run *run, const enum bench_server *kinds, unsigned count, size_t request,
+                       const char *said, unsigned connections, unsigned rounds, bench_load_fn *load,
+                       struct bench_load *loads) {
+    cpu_set_t before;
+    sched_getaffinity(0, sizeof before, &before);
+    bool good = compare(run, kinds, count, request, said, connections, rounds, load, loads);
+    sched_setaffinity(0, sizeof before, &before);
     return good;
 }

@@ -16,15 +16,22 @@ enum bench_server {
     BENCH_SERVER_OTHER, /* the command in WEFT_BENCH_SERVER, which gets a name and the workers, and the listener as descriptor 3 */
 };
 
+struct bench_mark {
+    double cpu; /* us that the server has used */
+    int64_t at; /* when; 0: not yet */
+};
+
 struct bench_net {
     pid_t child;
     int port;
+    struct bench_mark from, to; /* what counts of a load; one that connects first moves them */
 };
 
-/* Start a server that answers each message of `request` bytes with `answer` (NULL: with itself).  False after a failed check. */
 /* The server to measure: a fiber a connection, or in its place the one of a peer (bench/compare). */
+bool bench_net_is_other(void);
 enum bench_server bench_net_measured(void);
 
+/* Start a server that answers each message of `request` bytes with `answer` (NULL: with itself).  False after a failed check. */
 bool bench_net_open(struct bench_run *run, enum bench_server kind, size_t request, const char *answer,
                     struct bench_net *net);
 void bench_net_close(struct bench_net *net);
@@ -35,7 +42,7 @@ double bench_net_rss(const struct bench_net *net); /* resident bytes of the chil
 int bench_net_connect(const struct bench_net *net);
 
 /* Ask over so many connections, each with one question at a time, for so long.  Returns how many answers came; 0 after a failed check. */
-uint64_t bench_net_load(struct bench_run *run, const struct bench_net *net, unsigned connections, const char *request,
+uint64_t bench_net_load(struct bench_run *run, struct bench_net *net, unsigned connections, const char *request,
                         size_t request_size, size_t answer_size, unsigned ms);
 
 /* bare_uring.c.  May this process use io_uring?  Serve with it; returns only when it cannot. */
@@ -50,7 +57,7 @@ struct bench_load {
 
 /* Load several servers in turn, so that whatever slows the machine down for a while slows down all of them: each `rounds` times by
  * `load`, which returns how many answers came; the medians are taken.  False after a failed check. */
-typedef uint64_t bench_load_fn(struct bench_run *run, enum bench_server kind, const struct bench_net *net,
+typedef uint64_t bench_load_fn(struct bench_run *run, enum bench_server kind, struct bench_net *net,
                                unsigned connections);
 bool bench_net_compare(struct bench_run *run, const enum bench_server *kinds, unsigned count, size_t request,
                        const char *answer, unsigned connections, unsigned rounds, bench_load_fn *load,

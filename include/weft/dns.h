@@ -29,7 +29,9 @@ WEFT_API WEFT_MUST_USE int weft_resolve(const char *name, const char *service, i
  * Returns 0; the error of the first address when all have failed; -ETIMEDOUT; -ECANCELED; -EINVAL (none; in a poll task); as weft_connect. */
 WEFT_API WEFT_MUST_USE int weft_connect_any(const weft_addr *addrs, size_t count, weft_io **out, weft_deadline until);
 
-/* weft_resolve and weft_connect_any: in <weft/net.h>.
+/* weft_resolve and weft_connect_any: in <weft/net.h>.  A name server that answers for one kind of address only keeps nobody waiting: when the system has
+ * not answered within 50 ms, each kind is asked for by itself, too; addresses of IPv6 are then used at once, those of IPv4 50 ms later, and what is
+ * found meanwhile joins.  (Not with a resolver of the runtime's own, and not under `sim`.)
  * WEFT_API int weft_tcp_connect(const char *host, int port, weft_io **out, weft_deadline until); */
 
 /* -- Another resolver ------------------------------------------------------------------------------------ */

@@ -151,6 +151,10 @@ typedef struct weft_url {
 /* Returns 0; -EINVAL (another scheme, a user, no host, characters that must be encoded, ...). */
 WEFT_API WEFT_MUST_USE int weft_url_parse(const char *text, weft_url *out);
 
+/* What a reference means in a document of that URL (RFC 3986, 5): "../b?c", "/b", "//host/b", another URL.  Without what follows a "#".
+ * Returns the length of `out`, which ends with a zero; -EINVAL (base is none, or what comes out); -EMSGSIZE. */
+WEFT_API int weft_url_join(const char *base, weft_text reference, char *out, size_t room);
+
 /* Connect to the server of a URL, whose target is not used; the connection is the client's.  https and wss: as weft_http_secure says.
  * Returns 0; -EINVAL; -EPROTONOSUPPORT (https, and nobody to do it); -ENOMEM; errors as weft_tcp_connect, and of whoever does https. */
 WEFT_API WEFT_MUST_USE int weft_http_connect(const char *url, weft_deadline until, weft_http_client **out);
@@ -172,6 +176,15 @@ WEFT_API void weft_http_client_close(weft_http_client *client);
  * a CONNECT), -EMSGSIZE (head above 8 KiB), -EBUSY (the last body has not been read): nothing was sent; -ECONNRESET; -ETIMEDOUT; -ECANCELED. */
 WEFT_API int weft_http_ask(weft_http_client *client, const char *method, const char *target, const char *fields,
                            const void *body, size_t size, weft_deadline until);
+/* The same with a body that is sent piece by piece, of a length that is declared, or -1: in chunks.  Begin, write all of it, end: which waits for the head
+ * of the answer.  Begin returns 0; write returns `size`; errors as weft_http_ask, and of write -EMSGSIZE (more than was declared: nothing was sent), -EINVAL
+ * (not begun); of end its status, -EINVAL (not begun, or less was written than declared: nothing has changed).
+ * A server that wants no more of it closes: then write returns -EPIPE or -ECONNRESET, and end the answer, if there was one.  After any other error the
+ * connection cannot be used. */
+WEFT_API int weft_http_ask_begin(weft_http_client *client, const char *method, const char *target, const char *fields,
+                                 int64_t length, weft_deadline until);
+WEFT_API ssize_t weft_http_ask_write(weft_http_client *client, const void *bytes, size_t size, weft_deadline until);
+WEFT_API int weft_http_ask_end(weft_http_client *client, weft_deadline until);
 /* Of the last answer, as weft_http_field and weft_http_fields; valid until the next request. */
 WEFT_API weft_text weft_http_answer_field(const weft_http_client *client, const char *name);
 WEFT_API unsigned weft_http_answer_fields(const weft_http_client *client, unsigned index, weft_text *name,
@@ -183,6 +196,42 @@ WEFT_API ssize_t weft_http_answer_read(weft_http_client *client, void *buffer, s
 WEFT_API bool weft_http_client_is_open(const weft_http_client *client);
 /* The stream it uses. */
 WEFT_API weft_io *weft_http_client_io(const weft_http_client *client);
+
+/* -- Connections that are used again ------------------------------------------------------------------- */
+
+typedef struct weft_http_pool weft_http_pool;
+
+typedef struct weft_http_pool_options {
+    size_t size; /* set by WEFT_HTTP_POOL_INIT */
+    unsigned max_idle; /* connections that wait; 0 = 64 */
+    unsigned max_idle_host; /* ... to one server; 0 = 8 */
+    unsigned max_redirects; /* that weft_http_fetch follows; 0 = 10 */
+    int64_t idle_timeout; /* ns that one may wait before it is closed instead of used; 0 = 30 s */
+} weft_http_pool_options;
+#define WEFT_HTTP_POOL_INIT {sizeof(weft_http_pool_options), 0, 0, 0, 0}
+
+/* From anywhere; used by any number of fibers and threads.  options may be NULL.  Returns 0; -EINVAL; -E2BIG; -ENOMEM. */
+WEFT_API WEFT_MUST_USE int weft_http_pool_open(const weft_http_pool_options *options, weft_http_pool **out);
+/* Those that wait are closed; clients that are out may be used on, and then close.  NULL is allowed. */
+WEFT_API void weft_http_pool_close(weft_http_pool *pool);
+/* How many wait.  Those that have waited too long are closed first. */
+WEFT_API unsigned weft_http_pool_idle(weft_http_pool *pool);
+
+/* As weft_http_connect, on a connection to that server that waits, if there is one.  weft_http_client_close puts it back, if its last answer was read to the
+ * end and the server keeps it open. */
+WEFT_API WEFT_MUST_USE int weft_http_pool_connect(weft_http_pool *pool, const char *url, weft_deadline until,
+                                                  weft_http_client **out);
+
+/* Ask for a URL, and go where its server says (301, 302, 303, 307, 308); then read the answer with weft_http_answer_read, and close the client.  pool may
+ * be NULL: then connections are used once.
+ * 303 turns what is not a HEAD into a GET, 301 and 302 a POST.  Authorization, Cookie and Proxy-Authorization are not sent to another server.  A redirect from
+ * https to http, to what is no URL of HTTP, or to nowhere, is not followed: it is the answer.
+ * On a connection that was used before, a server that closes it at this moment is asked once more on another, if the method is idempotent.
+ * Returns the status, and *out; -ELOOP (more than max_redirects); -EMSGSIZE (a URL of 4 KiB, or a head above 8 KiB); errors as weft_http_connect and
+ * weft_http_ask: then there is no client. */
+WEFT_API WEFT_MUST_USE int weft_http_fetch(weft_http_pool *pool, const char *method, const char *url,
+                                           const char *fields, const void *body, size_t size, weft_deadline until,
+                                           weft_http_client **out);
 
 /* Ask for a WebSocket, of which *out is our end until the client is closed: weft_ws_read and weft_ws_write take it.  Close it with
  * weft_ws_write(WEFT_WS_CLOSE), and read until the server's close has come; closing the client alone is impolite.

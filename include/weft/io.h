@@ -87,7 +87,8 @@ enum {
     WEFT_FD_WRITE = 2,
 };
 
-/* Wait until a read (WEFT_FD_READ) or a write (WEFT_FD_WRITE) need not wait; it may be mistaken, so try, and wait again.
+/* Wait until a read (WEFT_FD_READ) or a write (WEFT_FD_WRITE) need not wait: one byte, or the end, is there, or there is room for one.  Others may
+ * take it first, so try, and wait again.  WEFT_NOW: only look.
  * Returns 0, also when the read would give the end or an error; -EINVAL (not one of the two); -ETIMEDOUT, -ECANCELED, -EBADF, ... */
 WEFT_API int weft_io_wait(weft_io *io, int events, weft_deadline until);
 

@@ -72,6 +72,18 @@ WEFT_API int weft_peer_addr(const weft_io *io, weft_addr *out);
 /* Of a Unix socket's peer, when it connected; each may be NULL.  Returns 0; -EOPNOTSUPP (of another family); a negative error. */
 WEFT_API int weft_peer_credentials(const weft_io *io, pid_t *pid, uid_t *uid, gid_t *gid);
 
+/* -- Passing descriptors ------------------------------------------------------------------------------- */
+
+/* Write all of `bytes`, at least one, over a Unix socket, and with the first of them up to 253 descriptors, of which the peer gets copies; ours stay
+ * open.  Returns `size`; -EINVAL (no bytes, too many); -EOPNOTSUPP (no Unix socket of the system's); -EBADF (also: one of them is none);
+ * -ETOOMANYREFS; errors as weft_write.  Of a failure the peer may have got them. */
+WEFT_API ssize_t weft_send_fds(weft_io *io, const void *bytes, size_t size, const int *fds, unsigned count,
+                               weft_deadline until);
+/* Read as weft_read, and take what came with these bytes: *count is how many `fds` has room for, and then how many came; what has no room, or could not
+ * be opened, is closed, and *count larger than the room.  They are close-on-exec, and the caller's (weft_io_open).  A weft_read of the same bytes drops
+ * them.  Returns as weft_read; -EINVAL (size 0); -EOPNOTSUPP. */
+WEFT_API ssize_t weft_recv_fds(weft_io *io, void *buffer, size_t size, int *fds, unsigned *count, weft_deadline until);
+
 /* -- Options ------------------------------------------------------------------------------------------- */
 
 /* Send small writes at once (TCP; on unless turned off). */

@@ -38,7 +38,7 @@ static struct {
     weft_pool *pool; /* made at first use, and never ended: a lookup may hang for ever */
 } names;
 
-static weft_pool *names_pool(void) {
+weft_pool *wefti_names_pool(void) {
     weft_pool_config config = WEFT_POOL_CONFIG_INIT;
     config.name = "dns";
     config.threads_min = 1;
@@ -74,16 +74,13 @@ static int error_of(int code) {
 }
 
 /* On a thread: a fiber's stack may be too small for what libc loads. */
-static void ask(struct lookup *lookup, int flags) {
-    struct addrinfo hints = {.ai_family = lookup->family, .ai_socktype = SOCK_STREAM, .ai_flags = flags}, *found = NULL;
-    int code = getaddrinfo(lookup->name, lookup->has_service ? lookup->service : NULL, &hints, &found);
-    if (code) {
-        lookup->result = error_of(code);
-        return;
-    }
-    int count = 0;
+static int ask(const char *name, const char *service, int family, int flags, weft_addr *addrs) {
+    struct addrinfo hints = {.ai_family = family, .ai_socktype = SOCK_STREAM, .ai_flags = flags}, *found = NULL;
+    int code = getaddrinfo(name, service, &hints, &found), count = 0;
+    if (code)
+        return error_of(code);
     for (struct addrinfo *at = found; at && count < WEFTI_ADDRS_MAX; at = at->ai_next) {
-        weft_addr *addr = &lookup->addrs[count];
+        weft_addr *addr = &addrs[count];
         if (at->ai_addrlen > sizeof addr->storage || (at->ai_family != AF_INET && at->ai_family != AF_INET6))
             continue;
         addr->size = at->ai_addrlen;
@@ -91,14 +88,19 @@ static void ask(struct lookup *lookup, int flags) {
         count++;
     }
     freeaddrinfo(found);
-    lookup->result = count ? count : -ENOENT;
+    return count ? count : -ENOENT;
+}
+
+int wefti_lookup(const char *name, const char *service, int family, weft_addr addrs[WEFTI_ADDRS_MAX]) {
+    int result = ask(name, service, family, AI_ADDRCONFIG, addrs);
+    /* A machine with no network but its own has names too. */
+    return result == -ENOENT ? ask(name, service, family, 0, addrs) : result;
 }
 
 static int lookup_job(void *arg) {
-    ask(arg, AI_ADDRCONFIG);
     struct lookup *lookup = arg;
-    if (lookup->result == -ENOENT) /* a machine with no network but its own has names too */
-        ask(lookup, 0);
+    lookup->result =
+        wefti_lookup(lookup->name, lookup->has_service ? lookup->service : NULL, lookup->family, lookup->addrs);
     return 0;
 }
 
@@ -117,7 +119,7 @@ static int look_up(struct lookup *lookup, weft_deadline until) {
     spec.arg = lookup;
     spec.drop = unref;
     spec.name = "look up a name";
-    spec.pool = names_pool();
+    spec.pool = wefti_names_pool();
     spec.abandon = true;
     int error = spec.pool ? wefti_charge_syscall_call() : -ENOMEM;
     if (error) {

@@ -86,6 +86,17 @@ int weft_resolver_set(weft_runtime *given, const weft_resolver *resolver, void *
     return 0;
 }
 
+bool wefti_resolver_is_own(void) {
+    struct wefti_worker *w = wefti_worker_here();
+    struct seat *seat = w && wefti_current(w) ? seat_of(w->rt) : NULL;
+    if (!seat)
+        return false;
+    wefti_lock_take(&seat->lock);
+    bool own = seat->now != NULL;
+    wefti_lock_give(&seat->lock);
+    return own;
+}
+
 bool wefti_resolver_ask(const char *name, const char *service, int family, weft_addr *addrs, size_t room,
                         weft_deadline until, int *result) {
     struct wefti_worker *w = wefti_worker_here();

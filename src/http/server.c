@@ -9,7 +9,6 @@
 #include <weft/sync.h>
 
 #include "http/exchange.h"
-#include "io/mem.h"
 #include "sched/spawn.h"
 
 #define HEAD_MAX ((size_t)1 << 20)
@@ -212,27 +211,6 @@ static bool answer(struct weft_http *x, int used, weft_http_handler handler, voi
     return goes_on;
 }
 
-static ssize_t peek(struct weft_io *io, void *arg) {
-    if (io->mem)
-        return wefti_mem_read(io->mem, arg, 1, true);
-    ssize_t n = recv(io->fd, arg, 1, MSG_PEEK | MSG_DONTWAIT);
-    return n < 0 ? -errno : n;
-}
-
-/* Wait for the first byte of a request, without a buffer.  0; a negative error.  A descriptor that was ready before may have nothing; who is
- * mistaken about that would wait for its head under a shield, and with a buffer. */
-static int wait_request(weft_io *io, int64_t until) {
-    bool waited;
-    char byte;
-    if (io->layer) /* which knows */
-        return weft_io_wait(io, WEFT_FD_READ, until);
-    int error = wefti_desc_ready(io, WEFTI_IN, NULL, &waited, until);
-    if (error || waited || !io->socket)
-        return error;
-    ssize_t n = wefti_desc_call(io, WEFTI_IN, peek, &byte, 0, until);
-    return n < 0 ? (int)n : 0;
-}
-
 /* After an error: let the client read the answer before the connection is reset by what it still sends. */
 static void linger(weft_io *io) {
     char buffer[512];
@@ -285,7 +263,7 @@ static int turn_wait(struct turn *turn, int64_t until) {
         turn_end(turn); /* for nothing */
     if (n != -EAGAIN)
         return n == 0 ? 1 : (int)n;
-    int error = wait_request(turn->io, until);
+    int error = weft_io_wait(turn->io, WEFT_FD_READ, until); /* without a buffer, and without a shield */
     return error ? error : turn_begin(&turn->next);
 }
 

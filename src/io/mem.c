@@ -196,7 +196,7 @@ static int check(struct wefti_mem *mem, bool forbidden) {
     return mem->reset ? -ECONNRESET : forbidden ? -EPIPE : 0;
 }
 
-ssize_t wefti_mem_read(struct wefti_mem *mem, void *bytes, size_t size, bool peek) {
+ssize_t wefti_mem_read(struct wefti_mem *mem, void *bytes, size_t size) {
     int error = check(mem, false);
     if (error)
         return error;
@@ -207,8 +207,6 @@ ssize_t wefti_mem_read(struct wefti_mem *mem, void *bytes, size_t size, bool pee
     struct wefti_piece *piece = wefti_mem_arrived(mem);
     if (!piece)
         return has_ended(mem) ? 0 : -EAGAIN;
-    if (peek)
-        return 1;
     size_t want = wefti_net_cut_short(mem->net, size), done = 0;
     for (; done < want && (piece = wefti_mem_arrived(mem));) {
         size_t left = piece->size - piece->done, n = left < want - done ? left : want - done;

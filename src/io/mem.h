@@ -99,7 +99,7 @@ bool wefti_mem_is_ready(struct wefti_mem *mem, int direction);
 /* Everything under way arrives now.  True: there was something. */
 bool wefti_mem_hurry(struct wefti_mem *mem);
 
-ssize_t wefti_mem_read(struct wefti_mem *mem, void *bytes, size_t size, bool peek);
+ssize_t wefti_mem_read(struct wefti_mem *mem, void *bytes, size_t size);
 ssize_t wefti_mem_write(struct wefti_mem *mem, const void *bytes, size_t size);
 int wefti_mem_shutdown(struct wefti_mem *mem, int how);
 int wefti_mem_connect(const weft_addr *addr, weft_io **out, int64_t until);

@@ -23,7 +23,7 @@ struct buffer {
 static ssize_t read_once(struct weft_io *io, void *arg) {
     struct buffer *buffer = arg;
     if (WEFTI_UNLIKELY(io->mem))
-        return wefti_mem_read(io->mem, buffer->bytes, buffer->size, false);
+        return wefti_mem_read(io->mem, buffer->bytes, buffer->size);
     return io->socket ? wefti_recv(io->fd, buffer->bytes, buffer->size)
                       : or_error(read(io->fd, buffer->bytes, buffer->size));
 }
@@ -131,6 +131,23 @@ ssize_t weft_try_write(weft_io *io, const void *bytes, size_t size) {
     return wefti_desc_try(io, WEFTI_OUT, write_once, &arg, size);
 }
 
+/* Is it ready?  The system, or the network in memory, says. */
+static ssize_t look_once(struct weft_io *io, void *arg) {
+    int direction = *(int *)arg;
+    bool ready = io->mem ? wefti_mem_is_ready(io->mem, direction)
+                         : wefti_fd_state(io->fd, direction == WEFTI_IN ? WEFTI_READABLE : WEFTI_WRITABLE) != 0;
+    return ready ? 0 : -EAGAIN;
+}
+
+bool wefti_io_is_silent(struct weft_io *io) {
+    int in = WEFTI_IN;
+    if (io->layer || wefti_desc_enter(io))
+        return true;
+    bool silent = look_once(io, &in) != 0;
+    wefti_desc_leave(io);
+    return silent;
+}
+
 int weft_io_wait(weft_io *io, int events, weft_deadline until) {
     weft_stream_call call = {.until = until};
     bool waited;
@@ -138,7 +155,12 @@ int weft_io_wait(weft_io *io, int events, weft_deadline until) {
         return -EINVAL;
     if (WEFTI_UNLIKELY(io->layer))
         return wefti_layer_wait(io, &call, events);
-    return wefti_desc_ready(io, events == WEFT_FD_READ ? WEFTI_IN : WEFTI_OUT, NULL, &waited, until);
+    int direction = events == WEFT_FD_READ ? WEFTI_IN : WEFTI_OUT;
+    int error = wefti_desc_ready(io, direction, NULL, &waited, until);
+    if (error || waited)
+        return error;
+    /* Nobody knows of a new one, or of one that was read less than it had: ask, and wait if need be. */
+    return (int)wefti_desc_call(io, direction, look_once, &direction, 0, until);
 }
 
 /* -- Several parts ----------------------------------------------------------------------------------------- */
@@ -154,7 +176,7 @@ static ssize_t readv_once(struct weft_io *io, void *arg) {
     if (io->mem) { /* the first of them: less is always allowed */
         for (int left = p->count; left > 1 && !part->iov_len; left--)
             part++;
-        return p->count ? wefti_mem_read(io->mem, part->iov_base, part->iov_len, false) : 0;
+        return p->count ? wefti_mem_read(io->mem, part->iov_base, part->iov_len) : 0;
     }
     return or_error(readv(io->fd, p->parts, p->count));
 }

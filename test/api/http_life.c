@@ -48,11 +48,11 @@ static int slow(void *unused) {
 }
 API_TEST(http_slow, "", .workers = {1, 2}) { io_run(slow, NULL); }
 
-/* A descriptor that is no socket may seem ready, and have nothing: what is refused then is a request that nobody has seen. */
+/* A descriptor that is no socket, and has nothing, is idle as any other. */
 static int silent_pipe(void *unused) {
     (void)unused;
     struct site site = SITE(serve_site);
-    site.options.head_timeout = 5 * MS;
+    site.options.idle_timeout = 5 * MS;
     weft_io *in, *out;
     REQUIRE_EQ(weft_pipe(&in, &out), 0);
     CHECK_EQ(weft_http_serve_one(in, &site.options, serve_site, &site), 0);

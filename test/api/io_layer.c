@@ -11,6 +11,9 @@ static int tries(void *arg) {
     char byte;
     (void)arg;
     REQUIRE_EQ(weft_socketpair(&in, &out), 0);
+    CHECK_EQ(weft_io_wait(in, WEFT_FD_READ, WEFT_NOW), -ETIMEDOUT); /* a new one */
+    CHECK_EQ(weft_io_wait(in, WEFT_FD_READ, weft_after(1000000)), -ETIMEDOUT);
+    CHECK_EQ(weft_io_wait(out, WEFT_FD_WRITE, WEFT_NOW), 0);
     CHECK_EQ(weft_try_read(in, &byte, 1), -EAGAIN);
     CHECK_EQ(weft_io_wait(in, WEFT_FD_READ, weft_after(1000000)), -ETIMEDOUT);
     CHECK_EQ(weft_io_wait(in, WEFT_FD_READ, WEFT_NOW), -ETIMEDOUT);

@@ -29,6 +29,30 @@ static bool is_refusal(ssize_t error) {
            error == 0 || error == -EAGAIN || error == -ECONNREFUSED;
 }
 
+/* By URL, twice, with a pool. */
+static void fetch(const weft_addr *addr, weft_deadline until) {
+    char where[64], url[100];
+    weft_http_pool *pool;
+    weft_http_client *client;
+    weft_addr_format(addr, where, sizeof where);
+    snprintf(url, sizeof url, "http://%s/x", where);
+    int status = weft_http_pool_open(NULL, &pool);
+    if (status) {
+        REQUIRE_EQ(status, -ENOMEM);
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        status = weft_http_fetch(pool, "PUT", url, NULL, "body", 4, until, &client);
+        REQUIRE(status == 200 || status == 500 || is_refusal(status));
+        if (status > 0) {
+            char text[16];
+            (void)weft_http_answer_read(client, text, sizeof text, until);
+            weft_http_client_close(client);
+        }
+    }
+    weft_http_pool_close(pool);
+}
+
 /* One connection: a body of a length, one in chunks that grows past its first buffer, then a WebSocket. */
 static int ask(void *arg) {
     static char body[9000];
@@ -50,6 +74,7 @@ static int ask(void *arg) {
         weft_http_client_close(client);
     }
     weft_close(io);
+    fetch(arg, until);
     if (weft_connect(arg, &io, until))
         return 0;
     static const char chunked[] = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2000\r\n";

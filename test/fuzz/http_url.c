@@ -35,6 +35,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
         if (n < 7000)
             expect(wefti_http_parse_request(request, (size_t)n, &limits, &head) == n && head.count == 1);
     }
+    /* The same bytes as a reference: whatever comes out is a URL, and means itself. */
+    char joined[512], again[512];
+    int length = weft_url_join("http://a/b/c/d?e", (weft_text){text, size}, joined, sizeof joined);
+    if (length >= 0) {
+        expect(strlen(joined) == (size_t)length && weft_url_parse(joined, &url) == 0 && !strchr(joined, '#'));
+        expect(weft_url_join("https://x/y", (weft_text){joined, (size_t)length}, again, sizeof again) == length);
+        expect(strcmp(joined, again) == 0);
+    }
     free(text);
     return 0;
 }

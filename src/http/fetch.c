@@ -1,0 +1,145 @@
+/* fetch.c - a URL, wherever it has moved to: redirects, and connections that are used again. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "http/client.h"
+
+#define URL_MAX 4096u
+#define SKIP_MAX 65536u /* bytes of a redirect's own body that are read, to keep the connection */
+
+/* What is asked, as it changes from one redirect to the next. */
+struct fetch {
+    const char *method;
+    const void *body;
+    size_t size;
+    char url[URL_MAX], next[URL_MAX], target[URL_MAX], fields[WEFTI_REQUEST_MAX];
+};
+
+static bool is_one_of(weft_text name, const char *const *names) {
+    while (*names && !weft_text_is_nocase(name, *names))
+        names++;
+    return *names != NULL;
+}
+
+/* Without the fields of these names.  In `fields` itself, which only shrinks. */
+static void remove_fields(char *fields, const char *const *names) {
+    char *to = fields;
+    for (char *at = fields, *end; *at; at = end) {
+        end = strstr(at, "\r\n");
+        end = end ? end + 2 : at + strlen(at);
+        size_t size = (size_t)(end - at), name = 0;
+        while (name < size && at[name] != ':')
+            name++;
+        if (is_one_of((weft_text){at, name}, names))
+            continue;
+        memmove(to, at, size);
+        to += size;
+    }
+    *to = 0;
+}
+
+static bool is_idempotent(const char *method) {
+    static const char *const names[] = {"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE", NULL};
+    return is_one_of((weft_text){method, strlen(method)}, names);
+}
+
+static bool is_redirect(int status) {
+    return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
+
+static bool is_same_origin(const weft_url *a, const weft_url *b) {
+    return a->secure == b->secure && a->port == b->port && a->host.size == b->host.size &&
+           strncasecmp(a->host.at, b->host.at, a->host.size) == 0;
+}
+
+/* Where to next, and with what.  False: it is for the caller to see. */
+static bool follow(struct fetch *f, weft_http_client *client, int status) {
+    static const char *const secrets[] = {"Authorization", "Cookie", "Proxy-Authorization", NULL};
+    static const char *const of_body[] = {"Content-Type",     "Content-Encoding", "Content-Language",
+                                          "Content-Location", "Expect",           NULL};
+    weft_text location = weft_http_answer_field(client, "Location");
+    weft_url from, to;
+    if (!location.at || weft_url_join(f->url, location, f->next, URL_MAX) < 0 || weft_url_parse(f->url, &from) ||
+        weft_url_parse(f->next, &to) || (from.secure && !to.secure)) /* what was secret would be sent in the open */
+        return false;
+    bool head = !strcmp(f->method, "HEAD");
+    if ((status == 303 && !head) || ((status == 301 || status == 302) && !strcmp(f->method, "POST"))) {
+        f->method = "GET"; /* RFC 9110, 15.4 */
+        f->body = NULL;
+        f->size = 0;
+        remove_fields(f->fields, of_body);
+    }
+    if (!is_same_origin(&from, &to))
+        remove_fields(f->fields, secrets);
+    memcpy(f->url, f->next, URL_MAX);
+    return true;
+}
+
+/* What is left of an answer that nobody wants. */
+static void skip(weft_http_client *client, int64_t until) {
+    char bytes[1024];
+    ssize_t n = 1;
+    for (size_t size = 0; n > 0 && size < SKIP_MAX; size += (size_t)n)
+        n = weft_http_answer_read(client, bytes, sizeof bytes, until);
+    weft_http_client_close(client); /* which keeps it, if all was read */
+}
+
+/* Once, or twice: a server may end a connection in the moment in which we use it again. */
+static int ask(struct fetch *f, weft_http_pool *pool, int64_t until, weft_http_client **out) {
+    weft_url url;
+    bool used = false;
+    int status = weft_url_parse(f->url, &url);
+    if (status)
+        return status;
+    memcpy(f->target, url.target.at, url.target.size);
+    f->target[url.target.size] = 0;
+    for (bool fresh = false;; fresh = true) {
+        status = wefti_http_pool_connect(pool, f->url, fresh, until, out, &used);
+        if (status)
+            return status;
+        status = weft_http_ask(*out, f->method, f->target, f->fields, f->body, f->size, until);
+        if (status >= 0)
+            return status;
+        weft_http_client_close(*out);
+        if (!used || (status != -ECONNRESET && status != -EPIPE) || !is_idempotent(f->method))
+            return status;
+    }
+}
+
+static int run(struct fetch *f, weft_http_pool *pool, int64_t until, weft_http_client **out) {
+    unsigned most = wefti_http_pool_redirects(pool);
+    for (unsigned hops = 0;; hops++) {
+        weft_http_client *client;
+        int status = ask(f, pool, until, &client);
+        if (status < 0)
+            return status;
+        if (!is_redirect(status) || !follow(f, client, status)) {
+            *out = client;
+            return status;
+        }
+        skip(client, until);
+        if (hops == most)
+            return -ELOOP;
+    }
+}
+
+int weft_http_fetch(weft_http_pool *pool, const char *method, const char *url, const char *fields, const void *body,
+                    size_t size, weft_deadline until, weft_http_client **out) {
+    if (!method || !url || !out || strlen(url) >= URL_MAX)
+        return !method || !url || !out ? -EINVAL : -EMSGSIZE;
+    if (fields && strlen(fields) >= WEFTI_REQUEST_MAX)
+        return -EMSGSIZE;
+    struct fetch *f = wefti_alloc(sizeof *f);
+    if (!f)
+        return -ENOMEM;
+    f->method = method;
+    f->body = body;
+    f->size = size;
+    snprintf(f->url, URL_MAX, "%s", url);
+    snprintf(f->fields, sizeof f->fields, "%s", fields ? fields : "");
+    int status = run(f, pool, until, out);
+    wefti_free(f, sizeof *f);
+    return status;
+}
