@@ -64,7 +64,8 @@ WEFT_API int weft_chan_fini(weft_chan *ch);
 
 /* One more handle, for a task that lives on its own; the channel is freed with its last handle.  Returns ch. */
 WEFT_API weft_chan *weft_chan_clone(weft_chan *ch);
-/* Give a handle back.  The last one frees the channel and the values in it; nobody may be waiting then.  NULL is allowed. */
+/* Give a handle back.  The last one frees the channel and the values in it; nobody may be waiting then: that ends
+ * the process, with a message.  NULL is allowed. */
 WEFT_API void weft_chan_drop(weft_chan *ch);
 
 /* Put one value into the channel, waiting while it is full.  With WEFT_NOW it never waits.

@@ -97,7 +97,7 @@ WEFT_API int weft_join_poll(weft_task *handle, weft_task *self, weft_result *res
 WEFT_API bool weft_task_is_done(const weft_task *handle);
 
 /* Give the handle back.  The task goes on (it is the runtime's); its result is lost.  NULL is allowed.
- * Using a handle after this is an error that debug builds report and abort on. */
+ * Using a handle after this is an error that debug builds report and abort on; others where they see it, in this call and in weft_join. */
 WEFT_API void weft_task_drop(weft_task *handle);
 
 /* -- Wakers ----------------------------------------------------------------------------------------- */

@@ -48,7 +48,7 @@ static struct wefti_chan_use *use_of(struct wefti_chan *ch) {
 }
 
 int weft_chan_create(size_t value_size, size_t capacity, weft_chan **out) {
-    int error = wefti_chan_may_make();
+    int error = out ? wefti_chan_may_make() : -EINVAL;
     struct wefti_chan *ch = error ? NULL : wefti_chan_make(value_size, capacity, 1, &error);
     if (ch)
         *out = (weft_chan *)(void *)ch;
@@ -58,7 +58,7 @@ int weft_chan_create(size_t value_size, size_t capacity, weft_chan **out) {
 int weft_chan_create_with(weft_runtime *rt, const weft_cap *cap, size_t value_size, size_t capacity, weft_chan **out) {
     uint32_t use;
     rt = rt ? rt : weft_runtime_current();
-    if (!rt || !cap || !is_sane(value_size, capacity))
+    if (!rt || !cap || !out || !is_sane(value_size, capacity))
         return -EINVAL;
     int error = wefti_cap_channel(rt, cap, capacity == WEFT_UNBOUNDED ? UINT32_MAX : (uint32_t)capacity, &use);
     if (error)
@@ -76,7 +76,7 @@ int weft_chan_create_with(weft_runtime *rt, const weft_cap *cap, size_t value_si
 
 int weft_chan_init(weft_chan *room, size_t value_size, size_t capacity, void *buffer) {
     bool needs_buffer = value_size > 0 && capacity > 0 && capacity != WEFT_UNBOUNDED;
-    int error = is_sane(value_size, capacity) && (buffer || !needs_buffer) ? wefti_chan_may_make() : -EINVAL;
+    int error = room && is_sane(value_size, capacity) && (buffer || !needs_buffer) ? wefti_chan_may_make() : -EINVAL;
     if (error)
         return error;
     memset(room, 0, sizeof *room);
@@ -117,7 +117,8 @@ void wefti_chan_end(struct wefti_chan *ch) {
     wefti_chan_lock(ch); /* rule 4: who has served us may not have given it back yet */
     bool waited = is_waited_for(ch);
     wefti_bias_give(&ch->lock);
-    wefti_assert(!waited, (uintptr_t)ch); /* the last handle was dropped while somebody waits */
+    if (WEFTI_UNLIKELY(waited))
+        wefti_misuse("weft_chan_drop", "the last handle is dropped while somebody waits for the channel");
     free_all(ch);
 }
 
@@ -138,8 +139,12 @@ int weft_chan_destroy(weft_chan *handle) {
 int weft_chan_fini(weft_chan *ch) { return weft_chan_destroy(ch); }
 
 weft_chan *weft_chan_clone(weft_chan *handle) {
+    if (!handle)
+        return NULL;
     uint32_t found = add_relaxed(&wefti_chan_of(handle)->refs, 1); /* a handle is passed on by other means */
-    wefti_assert(found > 0 && found != UINT32_MAX, found);
+    if (WEFTI_UNLIKELY(found == 0))
+        wefti_misuse("weft_chan_clone", "the last handle of this channel has been dropped");
+    wefti_assert(found != UINT32_MAX, found);
     return handle;
 }
 
@@ -148,7 +153,8 @@ void weft_chan_drop(weft_chan *handle) {
     if (!ch)
         return;
     uint32_t found = sub_acq_rel(&ch->refs, 1); /* release: our use is over; acquire: so is everyone's */
-    wefti_assert(found > 0, found);
+    if (WEFTI_UNLIKELY(found == 0))
+        wefti_misuse("weft_chan_drop", "the last handle of this channel has been dropped before");
     if (found == 1)
         wefti_chan_end(ch);
 }
@@ -157,6 +163,8 @@ void weft_chan_drop(weft_chan *handle) {
 
 void weft_chan_close(weft_chan *handle) {
     struct wefti_chan *ch = wefti_chan_of(handle);
+    if (!ch)
+        return;
     wefti_waker wakers[WEFTI_CHAN_WAKES];
     unsigned count;
     do { /* once it is closed nobody joins the lists */
@@ -179,6 +187,8 @@ void weft_chan_close(weft_chan *handle) {
 
 bool weft_chan_is_closed(weft_chan *handle) {
     struct wefti_chan *ch = wefti_chan_of(handle);
+    if (!ch)
+        return true;
     wefti_chan_lock(ch);
     bool closed = ch->closed;
     wefti_bias_give(&ch->lock);
@@ -187,6 +197,8 @@ bool weft_chan_is_closed(weft_chan *handle) {
 
 size_t weft_chan_length(weft_chan *handle) {
     struct wefti_chan *ch = wefti_chan_of(handle);
+    if (!ch)
+        return 0;
     wefti_chan_lock(ch);
     size_t count = ch->count;
     wefti_bias_give(&ch->lock);
@@ -195,5 +207,7 @@ size_t weft_chan_length(weft_chan *handle) {
 
 size_t weft_chan_capacity(const weft_chan *handle) {
     const struct wefti_chan *ch = (const struct wefti_chan *)(const void *)handle;
+    if (!ch)
+        return 0;
     return ch->capacity == WEFTI_CHAN_UNBOUNDED ? WEFT_UNBOUNDED : ch->capacity;
 }

@@ -96,7 +96,7 @@ static int recv_waiting(struct wefti_chan *ch, void *value, weft_deadline until)
 
 int weft_chan_send(weft_chan *handle, const void *value, weft_deadline until) {
     struct wefti_chan *ch = wefti_chan_of(handle);
-    int error = wefti_charge_channel_call();
+    int error = WEFTI_LIKELY(ch != NULL) ? wefti_charge_channel_call() : -EINVAL;
     if (WEFTI_UNLIKELY(error != 0))
         return error;
     error = wefti_chan_send_locking(ch, value);
@@ -105,7 +105,7 @@ int weft_chan_send(weft_chan *handle, const void *value, weft_deadline until) {
 
 int weft_chan_recv(weft_chan *handle, void *value, weft_deadline until) {
     struct wefti_chan *ch = wefti_chan_of(handle);
-    int error = wefti_charge_channel_call();
+    int error = WEFTI_LIKELY(ch != NULL) ? wefti_charge_channel_call() : -EINVAL;
     if (WEFTI_UNLIKELY(error != 0))
         return error;
     error = wefti_chan_recv_locking(ch, value);
@@ -154,6 +154,8 @@ static int send_some(struct wefti_chan *ch, const char *values, size_t count, si
 int weft_chan_send_many(weft_chan *handle, const void *values, size_t count, weft_deadline until) {
     struct wefti_chan *ch = wefti_chan_of(handle);
     size_t sent = 0;
+    if (!ch)
+        return -EINVAL;
     weft_deadline turn = ch->capacity == WEFTI_CHAN_UNBOUNDED ? WEFT_NOW : until;
     int error = count > INT32_MAX ? -EINVAL : wefti_charge_channel_call();
     while (!error && sent < count) {
@@ -192,8 +194,8 @@ static int recv_some(struct wefti_chan *ch, char *values, size_t count) {
 
 int weft_chan_recv_many(weft_chan *handle, void *values, size_t count, weft_deadline until) {
     struct wefti_chan *ch = wefti_chan_of(handle);
-    if (count == 0 || count > INT32_MAX)
-        return count ? -EINVAL : 0;
+    if (!ch || count == 0 || count > INT32_MAX)
+        return !ch || count ? -EINVAL : 0;
     int error = wefti_charge_channel_call();
     if (error)
         return error;

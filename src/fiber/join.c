@@ -12,6 +12,8 @@ static void read_result(struct weft_task *task, weft_result *result) {
 
 int weft_join_poll(weft_task *handle, weft_task *self, weft_result *result) {
     CHECK_HANDLE(handle);
+    if (!handle || !self)
+        return -EINVAL;
     if (handle == self)
         return -EDEADLK;
     if (!wefti_word_is_complete(&handle->word)) {
@@ -160,7 +162,10 @@ static __attribute__((noinline)) int join_waiting(weft_task *handle, weft_result
     /* A fiber lies on no other's stack: polls that help below it go on as soon as it waits. */
     if (fiber ? &fiber->task == handle : w && is_on_stack(w, handle))
         return -EDEADLK;
-    if (load_relaxed(&handle->word) & (WEFTI_JOINING | WEFTI_JOINED)) /* a look; join_begin decides */
+    uint64_t word = load_relaxed(&handle->word); /* a look; join_begin decides */
+    if (WEFTI_UNLIKELY(!(word & WEFTI_JOINABLE)))
+        wefti_handle_is_dropped(handle, "weft_join");
+    if (word & (WEFTI_JOINING | WEFTI_JOINED))
         return -EBUSY;
     if (until <= 0)
         return -ETIMEDOUT;
@@ -176,6 +181,8 @@ static __attribute__((noinline)) int join_waiting(weft_task *handle, weft_result
 
 int weft_join(weft_task *handle, weft_result *result, weft_deadline until) {
     CHECK_HANDLE(handle);
+    if (WEFTI_UNLIKELY(!handle))
+        return -EINVAL;
     if (!wefti_word_is_complete(&handle->word))
         return join_waiting(handle, result, until);
     read_result(handle, result);

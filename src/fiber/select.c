@@ -204,7 +204,7 @@ static void drop_all(struct select *s) {
 }
 
 int weft_select(weft_case *cases, size_t count, weft_deadline until) {
-    if (count > WEFT_SELECT_MAX)
+    if (count > WEFT_SELECT_MAX || (count && !cases))
         return -EINVAL;
     int error = wefti_charge_channel_call();
     if (WEFTI_UNLIKELY(error != 0))

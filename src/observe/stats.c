@@ -24,7 +24,7 @@ static void add_worker(const struct wefti_counters *from, weft_stats *to) {
 }
 
 int weft_stats_read(const weft_runtime *rt, int worker, weft_stats *out) {
-    if (!out || out->size < offsetof(weft_stats, spawned) || worker < -1 || worker >= (int)rt->workers)
+    if (!rt || !out || out->size < offsetof(weft_stats, spawned) || worker < -1 || worker >= (int)rt->workers)
         return -EINVAL;
     weft_stats stats;
     memset(&stats, 0, sizeof stats);

@@ -1,5 +1,6 @@
 /* linux.c - plat.h for Linux: threads, futexes, clock, memory. */
 #define _GNU_SOURCE
+#include "base/assert.h"
 #include "plat/fault.h"
 #include "plat/plat.h"
 
@@ -61,12 +62,30 @@ struct start {
     char name[16]; /* the kernel's limit */
 };
 
+/* Whatever runs on our threads is to return.  One that ends its thread, with pthread_exit or by pthread_cancel, takes a worker or a blocking
+ * job with it for which somebody waits for ever: better to say so.  Frames of fibers end before thread_main's, so no cleanup handler
+ * there would hear of it; a key's destructor does. */
+static pthread_key_t end_key;
+static pthread_once_t end_once = PTHREAD_ONCE_INIT;
+static bool end_known;
+
+static void thread_ended(void *name) {
+    (void)name;
+    wefti_misuse("pthread_exit", "called on a thread of weft's: a fiber, task or blocking job must return instead");
+}
+
+static void make_end_key(void) { end_known = pthread_key_create(&end_key, thread_ended) == 0; }
+
 static void *thread_main(void *raw) {
     struct start start = *(struct start *)raw;
     free(raw);
     if (start.name[0])
         pthread_setname_np(pthread_self(), start.name);
+    pthread_once(&end_once, make_end_key);
+    bool told = end_known && pthread_setspecific(end_key, &end_key) == 0;
     start.fn(start.arg);
+    if (told)
+        pthread_setspecific(end_key, NULL);
     return NULL;
 }
 

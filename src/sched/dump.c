@@ -226,4 +226,4 @@ int wefti_dump(struct weft_runtime *rt, int fd, uint64_t most) {
     return out.error;
 }
 
-int weft_dump(weft_runtime *rt, int fd) { return wefti_dump(rt, fd, UINT64_MAX); }
+int weft_dump(weft_runtime *rt, int fd) { return rt ? wefti_dump(rt, fd, UINT64_MAX) : -EINVAL; }

@@ -92,6 +92,8 @@ static void init_worker(struct weft_runtime *rt, uint32_t index, bool no_steal) 
     w->home = rt->sim ? WEFTI_HOME_ANY : (uint16_t)(index + 1);
     w->tick_left = WEFTI_TICK_POLLS;
     w->average = WEFTI_AVERAGE_START;
+    /* (deque pushes what it fetches from outside as its own: there the longer guess stays) */
+    w->length = rt->sched == &wefti_sched_ring ? WEFTI_LENGTH_START : WEFTI_AVERAGE_START;
     w->global_interval = w->global_left = (uint32_t)(WEFTI_GLOBAL_TARGET / WEFTI_AVERAGE_START);
     w->measure_began = wefti_clock();
     w->watched_polls = UINT64_MAX;

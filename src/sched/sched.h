@@ -24,6 +24,7 @@
 #define WEFTI_TICK_POLLS 128u                /* B34: polls between two maintenance passes */
 #define WEFTI_LIFO_MAX 3u                    /* B19: polls from the LIFO slot in a row */
 #define WEFTI_AVERAGE_START 50000.0          /* B28: assumed ns a poll before anything was measured */
+#define WEFTI_LENGTH_START 5000.0            /* the same, where it decides on a wake: docs/decisions/0003 */
 #define WEFTI_BUSY_INTERVALS                                                                                           \
     8u /* looks at the global queue, after which a worker that did not run out is taken to be one that does not */
 #define WEFTI_GLOBAL_TARGET 1000000.0        /* B28: a global task waits about 1 ms at most */
@@ -106,7 +107,8 @@ struct wefti_worker {
     uint32_t lifo_polls; /* in a row */
     uint64_t measured_from; /* counters.polls at measure_began */
     int64_t measure_began;
-    double average; /* ns a poll */
+    double average; /* ns a poll: B28 */
+    double length; /* the same from a shorter start: what a task in our own queue is taken to need */
     uint32_t watched; /* the worker we suspect of being stuck ... */
     uint64_t watched_polls; /* ... and how many polls it had made; UINT64_MAX: nobody */
     struct wefti_random random;
@@ -386,6 +388,8 @@ struct wefti_help {
 
 /* -- wake.c ------------------------------------------------------------------------------------------ */
 /* Debug builds: a handle or waker whose task is gone, or a handle that was dropped before, names itself and aborts. */
+/* A handle that must be there is not: ends the process, and names the task. */
+_Noreturn void wefti_handle_is_dropped(const struct weft_task *task, const char *call);
 #ifdef WEFTI_DEBUG
 void wefti_check_handle(const struct weft_task *task, const char *call, uint64_t needs);
 #define CHECK_ALIVE(task) wefti_check_handle((task), __func__, 0)

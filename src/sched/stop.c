@@ -164,6 +164,8 @@ static int stop(struct weft_runtime *rt, int64_t until) {
 
 int weft_runtime_stop(weft_runtime *rt, weft_deadline until) {
     struct wefti_worker *self = wefti_worker_self();
+    if (!rt)
+        return -EINVAL;
     if (self && self->rt == rt)
         return -EDEADLK;
     if (wefti_is_forked()) /* the workers are our parent's */

@@ -5,16 +5,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+void wefti_handle_is_dropped(const struct weft_task *task, const char *call) {
+    char text[128], name[WEFTI_NAME_ROOM];
+    snprintf(text, sizeof text, "handle of task \"%s\" used after it was dropped",
+             wefti_printable(task->name ? task->name : "?", name, sizeof name));
+    wefti_misuse(call, text);
+}
+
 #ifdef WEFTI_DEBUG
 void wefti_check_handle(const struct weft_task *task, const char *call, uint64_t needs) {
-    uint64_t word = load_relaxed((wefti_word *)(uintptr_t)&task->word); /* a check, best effort */
-    if (wefti_word_life(word) != WEFTI_FREE && (word & needs) == needs)
-        return;
-    char text[256];
-    int size = snprintf(text, sizeof text, "weft: %s: handle of task \"%s\" used after it was dropped\n", call,
-                        task->name ? task->name : "?");
-    wefti_write(2, text, size > 0 ? (size_t)size : 0);
-    abort();
+    uint64_t word = task ? load_relaxed((wefti_word *)(uintptr_t)&task->word) : 0; /* a check, best effort */
+    if (task && (wefti_word_life(word) == WEFTI_FREE || (word & needs) != needs))
+        wefti_handle_is_dropped(task, call);
 }
 #endif
 
@@ -144,7 +146,8 @@ void wefti_cancel(struct weft_task *task, enum weft_reason why) {
 
 void weft_task_cancel(weft_task *task) {
     CHECK_ALIVE(task);
-    wefti_cancel(task, WEFT_REASON_EXPLICIT);
+    if (task)
+        wefti_cancel(task, WEFT_REASON_EXPLICIT);
 }
 
 int weft_shield(weft_task *self) {
@@ -167,11 +170,14 @@ int weft_unshield(weft_task *self) {
 
 bool weft_task_is_cancelled(const weft_task *task) {
     CHECK_ALIVE(task);
-    return wefti_word_must_end(load_relaxed((wefti_word *)(uintptr_t)&task->word)); /* a flag, nothing behind it */
+    return task &&
+           wefti_word_must_end(load_relaxed((wefti_word *)(uintptr_t)&task->word)); /* a flag, nothing behind it */
 }
 
 weft_reason weft_task_cancel_reason(const weft_task *task) {
     CHECK_ALIVE(task);
+    if (!task)
+        return WEFT_REASON_NONE;
     return (weft_reason)wefti_word_why(load_relaxed((wefti_word *)(uintptr_t)&task->word)); /* as above */
 }
 
@@ -184,7 +190,7 @@ weft_reason weft_cancel_reason(void) {
 
 bool weft_task_is_done(const weft_task *handle) {
     CHECK_HANDLE(handle);
-    return wefti_word_is_complete((wefti_word *)(uintptr_t)&handle->word);
+    return handle && wefti_word_is_complete((wefti_word *)(uintptr_t)&handle->word);
 }
 
 void weft_task_drop(weft_task *handle) {
@@ -193,6 +199,8 @@ void weft_task_drop(weft_task *handle) {
     CHECK_HANDLE(handle);
     /* A waiter that was registered by weft_join_poll and never came back. */
     uint64_t word = load_relaxed(&handle->word); /* set by whoever has the handle: us */
+    if (WEFTI_UNLIKELY(!(word & WEFTI_JOINABLE))) /* as far as one can see: another task may live there by now */
+        wefti_handle_is_dropped(handle, __func__);
     if ((word & WEFTI_JOINED) && wefti_word_join_unregister(&handle->word))
         wefti_task_unref((struct weft_task *)load_own(&handle->joiner), 0);
     wefti_task_unref(handle, WEFTI_JOINABLE);
@@ -205,7 +213,7 @@ weft_task *weft_task_self(void) {
 
 const char *weft_task_name(const weft_task *task) {
     CHECK_ALIVE(task);
-    return task->name;
+    return task ? task->name : NULL;
 }
 
 enum wefti_life wefti_task_life(const struct weft_task *task) {
@@ -221,6 +229,8 @@ enum wefti_life wefti_task_life(const struct weft_task *task) {
 
 const char *weft_task_state(const weft_task *task) {
     CHECK_ALIVE(task);
+    if (!task)
+        return "free";
     static const char *const names[] = {"free", "idle", "scheduled", "running", "complete"};
     if (wefti_task_is_fiber(task) &&
         load_relaxed(&((struct wefti_fiber *)(uintptr_t)task)->waits) == wefti_waits_budget)

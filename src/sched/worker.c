@@ -35,6 +35,9 @@ static __attribute__((noinline)) void drop_and_complete(struct wefti_worker *w, 
         owner = wefti_fiber_of(task)->owner;
     /* It runs as its task, and unlocks what that has locked.  A fiber's is our own, and has no stack that could wait. */
     wefti_set_current(w, fiber ? NULL : task);
+    if (WEFTI_UNLIKELY(w->rt->sim && fiber) && wefti_word_life(load_relaxed(&task->word)) == WEFTI_SCHEDULED)
+        wefti_word_to_running(
+            &task->word); /* ours: what is called may wait here, and it cannot run meanwhile (sim.c) */
     task->drop(wefti_task_state(task));
     wefti_set_current(w, NULL);
     complete(w, task, value, owner);
@@ -85,6 +88,7 @@ static void measure(struct wefti_worker *w, int64_t now) {
     if (w->measure_began && polls) {
         double sample = (double)(now - w->measure_began) / (double)polls;
         w->average = 0.1 * sample + 0.9 * w->average;
+        w->length = 0.1 * sample + 0.9 * w->length;
         double interval = WEFTI_GLOBAL_TARGET / (w->average > 1.0 ? w->average : 1.0);
         w->global_interval = interval < 8 ? 8 : interval > 255 ? 255 : (uint32_t)interval;
         w->pinned_more = w->average < PINNED_SHORT ? WEFTI_PINNED_MORE : 0;
@@ -151,14 +155,17 @@ void wefti_notify(struct weft_runtime *rt, struct wefti_worker *w) {
         wake_claimed(rt, w, (uint32_t)index);
 }
 
-void wefti_notify_if_worth(struct wefti_worker *w, uint32_t waiting) {
+/* `ns` of work wait in our own queues. */
+static void offer(struct wefti_worker *w, double ns) {
     struct wefti_idle *idle = &w->rt->idle;
     /* Hints only: a sleeper that is missed here leaves the task to us, who are awake. */
     if (!wefti_idle_has_parked(idle) || load_relaxed(&idle->searching))
         return;
-    if ((double)waiting * w->average >= WEFTI_WAKE_WORTH)
+    if (ns >= WEFTI_WAKE_WORTH)
         wefti_notify(w->rt, w);
 }
+
+void wefti_notify_if_worth(struct wefti_worker *w, uint32_t waiting) { offer(w, (double)waiting * w->length); }
 
 void wefti_notify_one(struct weft_runtime *rt, struct wefti_worker *w, struct wefti_worker *target) {
     fence_seq_cst(); /* S2, F1 */
@@ -175,7 +182,7 @@ static void stop_searching(struct wefti_worker *w) {
     if (w->sched->has_work(w) || wefti_jobs_public(w)) /* G3: recheck */
         wefti_notify(w->rt, w); /* G3: wake */
     else if (w->sched->waiting) /* ... or in our own queue, where a batch has just come in: ours, so only if worth it */
-        wefti_notify_if_worth(w, w->sched->waiting(w));
+        offer(w, (double)w->sched->waiting(w) * w->average);
 }
 
 /* Look beyond the worker's own queue (W19: spin, then yield, then give up).  *ran_job: a job was found, and is done.

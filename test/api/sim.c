@@ -295,6 +295,42 @@ API_TEST(sim_deadlock_in_helping_join, "J6", ON_SIM, .timeout = 10) {
     CHECK_CONTAINS(text, "deadlock");
 }
 
+/* So is one in code that is called for a fiber which has been cancelled before it began, and can be seen nowhere. */
+static unsigned hopeless_joins;
+
+static void join_in_release(void *child) {
+    CHECK_EQ(weft_join(child, NULL, WEFT_NEVER), -EDEADLK);
+    weft_task_cancel(child);
+    CHECK_EQ(weft_join(child, NULL, WEFT_NEVER), 0);
+    weft_task_drop(child);
+    hopeless_joins++;
+}
+
+static int never_begun(void *arg) {
+    (void)arg;
+    CHECK(false);
+    return 0;
+}
+
+static weft_poll cancel_unbegun(weft_task *self, void *state) {
+    weft_task *child = NULL;
+    weft_pid pid;
+    (void)state;
+    REQUIRE_EQ(weft_go(NULL, never_woken, NULL, &child), 0);
+    REQUIRE_EQ(weft_process_go(NULL, never_begun, NULL, &pid), 0);
+    REQUIRE_EQ(weft_send_ref(NULL, pid, 1, child, 1, join_in_release), 0);
+    REQUIRE_EQ(weft_process_exit(NULL, pid, -EPIPE), 0);
+    return weft_done(self, 0, NULL);
+}
+
+API_TEST(sim_deadlock_in_release, "J6", ON_SIM, .timeout = 10) {
+    int result;
+    char *text = capture_run(cancel_unbegun, NULL, &result);
+    CHECK_EQ(result, 0);
+    CHECK_EQ(hopeless_joins, 1);
+    CHECK_CONTAINS(text, "deadlock");
+}
+
 /* Stopping without a deadline would wait for ever, too: it cancels instead. */
 API_TEST(sim_deadlock_in_stop, "J6", ON_SIM, .timeout = 10) {
     weft_runtime *rt = fixture_begin(NULL);

@@ -118,7 +118,7 @@ static void fake_begin(uint32_t count) {
         workers[i].index = i;
         workers[i].central = true;
         workers[i].shared = count > 1;
-        workers[i].average = WEFTI_AVERAGE_START;
+        workers[i].average = workers[i].length = WEFTI_AVERAGE_START;
         workers[i].tick_left = workers[i].global_left = workers[i].global_interval = 100;
         workers[i].watched_polls = UINT64_MAX;
         store_relaxed(&workers[i].timers_next, INT64_MAX);

@@ -28,7 +28,7 @@ static void start(const struct wefti_sched *sched, uint32_t workers) {
         worker[i].index = i;
         worker[i].stack_top = UINTPTR_MAX;
         worker[i].shared = true;
-        worker[i].average = WEFTI_AVERAGE_START;
+        worker[i].average = worker[i].length = WEFTI_AVERAGE_START;
         worker[i].tick_left = worker[i].global_left = worker[i].global_interval = 100;
         worker[i].watched_polls = UINT64_MAX;
         wefti_random_init(&worker[i].random, i);

@@ -33,7 +33,7 @@ static inline struct weft_runtime *rig_begin(const struct wefti_sched *sched, ui
         w->shared = workers > 1;
         w->central = sched->central;
         w->tick_left = WEFTI_TICK_POLLS;
-        w->average = WEFTI_AVERAGE_START;
+        w->average = w->length = WEFTI_AVERAGE_START;
         w->global_interval = w->global_left = (uint32_t)(WEFTI_GLOBAL_TARGET / WEFTI_AVERAGE_START);
         w->watched_polls = UINT64_MAX;
         store_relaxed(&w->timers_next, INT64_MAX);

@@ -1,0 +1,84 @@
+/* misuse.c - mistakes that nothing can be made of end the process and say what they are; no handle is an error, not a crash. */
+#include <pthread.h>
+
+#include "fixture.h"
+
+/* -- No handle -------------------------------------------------------------------------------------------- */
+
+API_TEST(misuse_no_handle, "", .workers = {1}) {
+    uint64_t value = 0;
+    weft_wait wait = {{0}};
+    weft_stats stats = {.size = sizeof stats};
+    CHECK_EQ(weft_join(NULL, NULL, WEFT_NEVER), -EINVAL);
+    CHECK_EQ(weft_join_poll(NULL, NULL, NULL), -EINVAL);
+    weft_task_cancel(NULL);
+    weft_task_drop(NULL);
+    CHECK(!weft_task_is_done(NULL) && !weft_task_is_cancelled(NULL) && !weft_task_name(NULL));
+    CHECK_EQ(weft_task_cancel_reason(NULL), WEFT_REASON_NONE);
+    CHECK_STR(weft_task_state(NULL), "free");
+    CHECK_EQ(weft_runtime_stop(NULL, WEFT_NEVER), -EINVAL);
+    CHECK_EQ(weft_stats_read(NULL, -1, &stats), -EINVAL);
+    CHECK_EQ(weft_dump(NULL, 2), -EINVAL);
+    CHECK_EQ(weft_chan_create(8, 1, NULL), -EINVAL);
+    CHECK_EQ(weft_chan_init(NULL, 8, 0, NULL), -EINVAL);
+    CHECK_EQ(weft_chan_send(NULL, &value, WEFT_NEVER), -EINVAL);
+    CHECK_EQ(weft_chan_recv(NULL, &value, WEFT_NEVER), -EINVAL);
+    CHECK_EQ(weft_chan_send_many(NULL, &value, 1, WEFT_NEVER), -EINVAL);
+    CHECK_EQ(weft_chan_recv_many(NULL, &value, 1, WEFT_NEVER), -EINVAL);
+    CHECK_EQ(weft_chan_send_poll(NULL, NULL, &wait, &value), -EINVAL);
+    CHECK_EQ(weft_chan_recv_poll(NULL, NULL, &wait, &value), -EINVAL);
+    weft_chan_close(NULL);
+    weft_chan_drop(NULL);
+    CHECK(!weft_chan_clone(NULL) && weft_chan_is_closed(NULL));
+    CHECK_EQ(weft_chan_length(NULL) + weft_chan_capacity(NULL), 0);
+    CHECK_EQ(weft_chan_destroy(NULL), 0);
+    CHECK_EQ(weft_select(NULL, 1, WEFT_NEVER), -EINVAL);
+}
+
+/* -- A channel that somebody waits for ---------------------------------------------------------------------- */
+
+static int receive(void *ch) {
+    uint64_t value;
+    return weft_chan_recv(ch, &value, WEFT_NEVER);
+}
+
+static int drop_under_receiver(void *arg) {
+    (void)arg;
+    weft_chan *ch = NULL;
+    REQUIRE_EQ(weft_chan_create(8, 1, &ch), 0);
+    REQUIRE_EQ(weft_fiber_go(NULL, receive, ch, NULL), 0);
+    for (int i = 0; i < 1000; i++)
+        weft_yield();
+    weft_chan_drop(ch);
+    return 0;
+}
+
+static void drop_waited(void *arg) { (void)!weft_fiber_run(NULL, drop_under_receiver, arg, NULL); }
+
+API_TEST(misuse_chan_dropped_while_waited_for, "", .workers = {1}) {
+    REQUIRE_ABORTS(drop_waited, NULL,
+                   "weft: weft_chan_drop: the last handle is dropped while somebody waits for the channel\n");
+}
+
+/* -- The end of a thread of ours ----------------------------------------------------------------------------- */
+
+static int exit_thread(void *arg) { pthread_exit(arg); }
+
+static weft_poll exit_in_poll(weft_task *self, void *arg) {
+    (void)self;
+    pthread_exit(arg);
+}
+
+static int exit_in_job(void *arg) { return weft_blocking(exit_thread, arg, NULL, WEFT_NEVER); }
+
+static void in_fiber(void *arg) { (void)!weft_fiber_run(NULL, exit_thread, arg, NULL); }
+static void in_poll(void *arg) { (void)!weft_run(NULL, exit_in_poll, arg, NULL); }
+static void in_job(void *arg) { (void)!weft_fiber_run(NULL, exit_in_job, arg, NULL); }
+
+API_TEST(misuse_pthread_exit, "", .workers = {1, 2}) {
+    static const char says[] =
+        "weft: pthread_exit: called on a thread of weft's: a fiber, task or blocking job must return instead\n";
+    REQUIRE_ABORTS(in_fiber, NULL, says);
+    REQUIRE_ABORTS(in_poll, NULL, says);
+    REQUIRE_ABORTS(in_job, NULL, says);
+}
