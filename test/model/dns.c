@@ -18,7 +18,10 @@ static int answer_all(struct addrinfo **found) {
 }
 
 #define weft_resolve model_resolve
-#define getaddrinfo(name, service, hints, found) ((void)(hints), answer_all(found))
+#define wefti_names_pool model_names_pool
+#define wefti_lookup model_lookup
+#define wefti_resolver_is_own model_resolver_is_own
+#define getaddrinfo(name, service, hints, found) ((void)(name), (void)(service), (void)(hints), answer_all(found))
 #define freeaddrinfo(found) ((void)(found))
 #include "dns/resolve.c" /* NOLINT: its own functions, one by one */
 
