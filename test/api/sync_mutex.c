@@ -85,10 +85,12 @@ API_TEST(mutex_errors, "R31", .workers = {1, 2}) { in_fiber(errors, NULL); }
 /* -- Order: with hand-off, as they came, and nobody gets in between. */
 
 static int order[11], place;
+static atomic_bool tried; /* to get in between: until then the first one keeps it */
 
 static int take_turn(void *number) {
     REQUIRE_EQ(weft_mutex_lock(&lock, WEFT_NEVER), 0);
     order[place++] = (int)(intptr_t)number;
+    UNTIL(atomic_load(&tried));
     weft_yield();
     REQUIRE_EQ(weft_mutex_unlock(&lock), 0);
     return 0;
@@ -97,6 +99,7 @@ static int take_turn(void *number) {
 /* Ten wait in order, one of them a poll task; then let them go. */
 static void queue_ten(weft_task **task) {
     place = 0;
+    atomic_store(&tried, false);
     for (int i = 0; i < 10; i++) {
         task[i] = go_fiber(take_turn, (void *)(intptr_t)i);
         UNTIL(waiting(&lock.room) == (unsigned)i + 1);
@@ -111,6 +114,7 @@ static int in_order(void *arg) {
     queue_ten(task);
     REQUIRE_EQ(weft_mutex_unlock(&lock), 0);
     CHECK_EQ(weft_mutex_lock(&lock, WEFT_NOW), -ETIMEDOUT); /* it is the first one's already */
+    atomic_store(&tried, true);
     take_turn((void *)10);
     for (int i = 0; i < 10; i++)
         finish(task[i]);
@@ -137,6 +141,7 @@ static int patience(void *arg) {
     UNTIL(waiting(&lock.room) == 10);
     REQUIRE_EQ(weft_mutex_unlock(&lock), 0);
     CHECK_EQ(weft_mutex_lock(&lock, WEFT_NOW), -ETIMEDOUT);
+    atomic_store(&tried, true);
     for (int i = 0; i < 10; i++)
         finish(task[i]);
     for (int i = 0; i < 10; i++)
