@@ -166,7 +166,7 @@ static inline int serve_path(weft_http *x, struct site *site, weft_text path) {
     if (weft_text_is(path, "/stream")) { /* piece by piece */
         CHECK_EQ(weft_http_begin(x, 200, -1), 0);
         while ((n = weft_http_read(x, buffer, sizeof buffer)) > 0)
-            if (weft_http_write(x, buffer, (size_t)n) < 0)
+            if ((n = weft_http_write(x, buffer, (size_t)n)) < 0)
                 break;
         site->error = n < 0 ? (int)n : 0;
         return n < 0 ? (int)n : 0;
