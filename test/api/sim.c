@@ -325,7 +325,7 @@ static weft_poll cancel_unbegun(weft_task *self, void *state) {
 
 API_TEST(sim_deadlock_in_release, "J6", ON_SIM, .timeout = 10) {
     int result;
-    char *text = capture_run(cancel_unbegun, NULL, &result);
+    const char *text = capture_run(cancel_unbegun, NULL, &result);
     CHECK_EQ(result, 0);
     CHECK_EQ(hopeless_joins, 1);
     CHECK_CONTAINS(text, "deadlock");
