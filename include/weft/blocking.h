@@ -96,7 +96,7 @@ typedef struct weft_pool_config {
     unsigned queue_max; /* jobs that wait for a thread, then -EAGAIN; 0 = no bound */
     int64_t keep_alive_ns; /* how long a thread stays idle; 0 = 10 s, negative = for ever */
     int64_t
-        grace_ns; /* how long weft_pool_destroy waits while no job ends, and `sim` for one job; 0 = 2 s, negative = for ever */
+        grace_ns; /* how long weft_pool_destroy waits while no job ends, and `sim` for one job; 0 = 2 s, negative or WEFT_NEVER = for ever */
 } weft_pool_config;
 
 #define WEFT_POOL_CONFIG_INIT {sizeof(weft_pool_config), 0, 0, 0, 0, 0, 0}

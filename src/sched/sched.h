@@ -44,8 +44,10 @@
 #ifndef WEFTI_GRACE
 #define WEFTI_GRACE INT64_C(2000000000) /* R36: how long cancelled tasks and held references may take */
 #endif
-/* As a config gives it, in ns; a time that far away can be added to any clock. */
-static inline int64_t wefti_grace(int64_t given) { return given > 0 ? given : given ? INT64_MAX / 2 : WEFTI_GRACE; }
+/* As a config gives it, in ns; WEFT_NEVER is for ever too.  A time that far away can be added to any clock. */
+static inline int64_t wefti_grace(int64_t given) {
+    return !given ? WEFTI_GRACE : given < 0 || given > INT64_MAX / 2 ? INT64_MAX / 2 : given;
+}
 
 #define WEFTI_REASONS 256u
 

@@ -61,10 +61,10 @@ static void release_first(unsigned index, void *arg) {
     }
 }
 
-/* Closed at once: what has not begun is dropped, but for what is mandatory. */
+/* Closed at once: what has not begun is dropped, but for what is mandatory.  What runs is waited for, here for ever. */
 API_TEST(blocking_mandatory, "B57", .workers = {1}) {
     weft_runtime *rt = fixture_begin_patient();
-    closing = begin_pool(1, 1, 0, 0);
+    closing = begin_pool_with(1, 1, 0, 0, WEFT_NEVER);
     static struct job job[4];
     occupy(closing, &job[0]);
     weft_blocking_spec spec = spec_of(closing, &job[1]);

@@ -247,6 +247,30 @@ API_TEST(stop_destroy_waits_for_references, "B54", .workers = {1, 2}) {
     }
 }
 
+/* As long as it takes, however that is said. */
+static void destroy_or_drop_late(unsigned index, void *arg) {
+    if (index == 1) {
+        REQUIRE_EVENTUALLY(late.destroying && fixture_threads("crew-") == 0); /* nothing else is left to wait for */
+        for (int i = 0; i < 5; i++)
+            harness_nap();
+    }
+    destroy_or_drop(index, arg);
+}
+
+API_TEST(stop_destroy_waits_for_ever, "B54", .workers = {1}) {
+    static const int64_t grace[] = {-1, INT64_MIN, WEFT_NEVER, WEFT_NEVER - 1};
+    for (int i = 0; i < 4; i++) {
+        weft_config config = WEFT_CONFIG_INIT;
+        config.grace_ns = grace[i];
+        config.name = "crew";
+        late.rt = fixture_begin(&config);
+        late.destroying = false;
+        fixture_finish(fixture_go(late.rt, leave_waker, &late.waker));
+        harness_on_hang(NULL, NULL);
+        harness_threads(2, destroy_or_drop_late, NULL);
+    }
+}
+
 /* What is held on to for longer keeps the runtime, and is named: some of it, if it is much. */
 API_TEST(stop_destroy_refuses_while_held, "B54", .workers = {1}) {
     weft_waker waker;
