@@ -75,10 +75,18 @@ static void in_fiber(void *arg) { (void)!weft_fiber_run(NULL, exit_thread, arg, 
 static void in_poll(void *arg) { (void)!weft_run(NULL, exit_in_poll, arg, NULL); }
 static void in_job(void *arg) { (void)!weft_fiber_run(NULL, exit_in_job, arg, NULL); }
 
+/* ThreadSanitizer itself ends a program whose thread ends in a fiber, with words of its own. */
+#ifdef __has_feature
+#define ENDED_BEFORE __has_feature(thread_sanitizer)
+#else
+#define ENDED_BEFORE 0
+#endif
+
 API_TEST(misuse_pthread_exit, "", .workers = {1, 2}) {
     static const char says[] =
         "weft: pthread_exit: called on a thread of weft's: a fiber, task or blocking job must return instead\n";
-    REQUIRE_ABORTS(in_fiber, NULL, says);
+    if (!ENDED_BEFORE)
+        REQUIRE_ABORTS(in_fiber, NULL, says);
     REQUIRE_ABORTS(in_poll, NULL, says);
     REQUIRE_ABORTS(in_job, NULL, says);
 }
