@@ -397,6 +397,9 @@ __attribute__((noinline)) int weft_yield(void) {
     look_at_resting(w);
     if (WEFTI_LIKELY(w->own_left && w->pinned.count && wefti_mpsc_is_empty(&w->inbox))) {
         struct weft_task *next = wefti_task_of(w->pinned.first);
+#ifdef WEFTI_DEBUG
+        wefti_assert(wefti_worker_keeps(w, task), w->own_left); /* see give */
+#endif
         w->own_left--;
         task->link.next = NULL;
         w->pinned.last->next = &task->link;
@@ -442,6 +445,8 @@ void wefti_fiber_preempt(struct wefti_worker *w, struct wefti_fiber *self) {
         self->task.home = home;
     } else {
         yield_here(w, self);
+        if (self->migrate)
+            wefti_worker_settle(w); /* one that is not pinned runs, though it came out of `pinned`: see give */
     }
 }
 

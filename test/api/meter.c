@@ -122,6 +122,35 @@ API_TEST(meter_yields_to_polls, "J5", .workers = {1, 2}) {
     fixture_end(rt);
 }
 
+/* One that may move waits among those that may not when it is preempted; when it yields by itself it may move again. */
+static int yield_until_stopped(void *arg) {
+    while (!atomic_load(&((struct spin *)arg)->stop))
+        weft_yield();
+    return 0;
+}
+
+static int preempted_and_yielding(void *arg) {
+    for (int i = 0; i < 100; i++) {
+        metered_sum(3000);
+        CHECK_EQ(weft_yield(), 0);
+        CHECK_EQ(weft_yield(), 0);
+    }
+    return stop_spin(arg);
+}
+
+API_TEST(meter_yield_after_preemption, "J5 J15", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    struct spin s = {0};
+    weft_task *others[3], *moving;
+    for (int i = 0; i < 3; i++)
+        others[i] = fiber(rt, yield_until_stopped, &s, false, false);
+    moving = fiber(rt, preempted_and_yielding, &s, true, false);
+    CHECK_EQ(fixture_finish(moving).status, 0);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(fixture_finish(others[i]).status, 0);
+    fixture_end(rt);
+}
+
 /* Two fibers on one worker that note, each in its turn, how many ops they had done: turns alternate, each 1,024 ops long. */
 struct turns {
     unsigned fibers, last, changes;
