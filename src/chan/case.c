@@ -36,6 +36,12 @@ static void end(weft_case *c, struct wefti_waiter *waiter, struct wefti_waiters 
     wefti_bias_give(&chan_of(c)->lock);
 }
 
+/* -- No channel ---------------------------------------------------------------------------------------------- */
+
+static bool try_nothing(weft_case *c) { return tried(c, -EINVAL); }
+
+static const struct weft_case_kind no_kind = {.what = "no channel", .try_now = try_nothing};
+
 /* -- Receiving ----------------------------------------------------------------------------------------------- */
 
 static bool try_recv(weft_case *c) {
@@ -55,7 +61,7 @@ static const struct weft_case_kind recv_kind = {
     .what = "a value from a channel", .try_now = try_recv, .begin = begin_recv, .end = end_recv, .served = served};
 
 weft_case weft_case_recv(weft_chan *ch, void *value) {
-    return (weft_case){.kind = &recv_kind, .thing = ch, .value = value};
+    return (weft_case){.kind = ch ? &recv_kind : &no_kind, .thing = ch, .value = value};
 }
 
 weft_case weft_case_oneshot(weft_oneshot_receiver *receiver, void *value) {
@@ -79,5 +85,6 @@ static const struct weft_case_kind send_kind = {
     .what = "room in a channel", .try_now = try_send, .begin = begin_send, .end = end_send, .served = served};
 
 weft_case weft_case_send(weft_chan *ch, const void *value) {
-    return (weft_case){.kind = &send_kind, .thing = ch, .value = (void *)(uintptr_t)value}; /* only read */
+    return (weft_case){
+        .kind = ch ? &send_kind : &no_kind, .thing = ch, .value = (void *)(uintptr_t)value}; /* only read */
 }

@@ -41,11 +41,13 @@ int weft_stats_read(const weft_runtime *rt, int worker, weft_stats *out) {
 }
 
 unsigned weft_stats_parked(const weft_runtime *rt) {
-    return wefti_idle_parked((struct wefti_idle *)(uintptr_t)&rt->idle);
+    return !rt ? 0 : wefti_idle_parked((struct wefti_idle *)(uintptr_t)&rt->idle);
 }
 
-unsigned weft_stats_searching(const weft_runtime *rt) { return load_relaxed(&rt->idle.searching); } /* a figure */
+unsigned weft_stats_searching(const weft_runtime *rt) {
+    return rt ? load_relaxed(&rt->idle.searching) : 0; /* a figure */
+}
 
-uint64_t weft_stats_live(const weft_runtime *rt) { return wefti_live(rt); }
+uint64_t weft_stats_live(const weft_runtime *rt) { return rt ? wefti_live(rt) : 0; }
 
-uint64_t weft_sim_hash(const weft_runtime *rt) { return rt->sim ? wefti_sim_hash(rt) : 0; }
+uint64_t weft_sim_hash(const weft_runtime *rt) { return rt && rt->sim ? wefti_sim_hash(rt) : 0; }

@@ -26,7 +26,7 @@ static bool poll_some(struct wefti_worker *w, unsigned max_polls, int *polls) {
 int wefti_drive_begin(struct weft_runtime *rt) {
     struct wefti_worker *self = wefti_worker_self();
     uint32_t nobody = 0;
-    if (!rt->driven)
+    if (!rt || !rt->driven)
         return -EINVAL;
     if (self && self->rt == rt)
         return -EDEADLK;
@@ -74,7 +74,7 @@ int weft_drive(weft_runtime *rt, unsigned max_polls) {
 }
 
 weft_deadline weft_drive_next(weft_runtime *rt) {
-    if (!rt->driven || wefti_drive_begin(rt))
+    if (wefti_drive_begin(rt))
         return WEFT_NEVER;
     int64_t next = wefti_real(rt, wefti_timers_next(rt->control ? rt->control : &rt->worker[0]));
     wefti_drive_end(rt);

@@ -400,7 +400,7 @@ static int init(struct weft_runtime *rt) {
 /* -- Looking ------------------------------------------------------------------------------------------------ */
 
 int weft_reactor_stats_read(const weft_runtime *rt, weft_reactor_stats *out) {
-    if (!rt->reactor)
+    if (!rt || !rt->reactor)
         return -EINVAL;
     if (!out || out->size < offsetof(weft_reactor_stats, active))
         return -EINVAL;

@@ -357,11 +357,11 @@ weft_runtime *weft_runtime_current(void) {
     return w ? w->rt : NULL;
 }
 
-unsigned weft_runtime_workers(const weft_runtime *rt) { return rt->workers; }
+unsigned weft_runtime_workers(const weft_runtime *rt) { return rt ? rt->workers : 0; }
 
-const char *weft_runtime_poller(const weft_runtime *rt) { return rt->uring ? "uring" : "epoll"; }
+const char *weft_runtime_poller(const weft_runtime *rt) { return !rt ? NULL : rt->uring ? "uring" : "epoll"; }
 
-const char *weft_runtime_sched(const weft_runtime *rt) { return rt->sched->name; }
+const char *weft_runtime_sched(const weft_runtime *rt) { return rt ? rt->sched->name : NULL; }
 
 int64_t weft_now(void) {
     struct wefti_worker *w = wefti_worker_self();

@@ -90,7 +90,8 @@ void wefti_wake_unless(struct weft_task *task, uint16_t sub) {
 
 weft_waker weft_waker_of(weft_task *self) {
     CHECK_ALIVE(self);
-    wefti_word_ref(&self->word);
+    if (self)
+        wefti_word_ref(&self->word);
     return (weft_waker){self};
 }
 
@@ -240,7 +241,8 @@ const char *weft_task_state(const weft_task *task) {
 
 /* The string's number in the runtime's table goes into the word's sub-state; 0 is none. */
 void weft_task_waits_for(weft_task *self, const char *what) {
-    wefti_word_set_sub(&self->word, what ? wefti_reason(wefti_task_rt(self), what) : 0);
+    if (self)
+        wefti_word_set_sub(&self->word, what ? wefti_reason(wefti_task_rt(self), what) : 0);
 }
 
 weft_poll weft_done(weft_task *self, int status, void *value) {

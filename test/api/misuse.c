@@ -33,6 +33,22 @@ API_TEST(misuse_no_handle, "", .workers = {1}) {
     CHECK_EQ(weft_chan_length(NULL) + weft_chan_capacity(NULL), 0);
     CHECK_EQ(weft_chan_destroy(NULL), 0);
     CHECK_EQ(weft_select(NULL, 1, WEFT_NEVER), -EINVAL);
+    weft_case cases[2] = {weft_case_recv(NULL, &value), weft_case_send(NULL, &value)};
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(weft_select(&cases[i], 1, WEFT_NEVER), 0);
+        CHECK_EQ(cases[i].result, -EINVAL);
+    }
+    weft_reactor_stats reactor = {.size = sizeof reactor};
+    CHECK_EQ(weft_drive(NULL, 1), -EINVAL);
+    CHECK_EQ(weft_drive_wait(NULL, 1, WEFT_NEVER), -EINVAL);
+    CHECK_EQ(weft_drive_fd(NULL), -EINVAL);
+    CHECK_EQ(weft_drive_next(NULL), WEFT_NEVER);
+    CHECK_EQ(weft_reactor_stats_read(NULL, &reactor), -EINVAL);
+    CHECK(!weft_runtime_sched(NULL) && !weft_runtime_poller(NULL));
+    CHECK_EQ(weft_runtime_workers(NULL) + weft_stats_parked(NULL) + weft_stats_searching(NULL), 0);
+    CHECK_EQ(weft_stats_live(NULL) + weft_sim_hash(NULL), 0);
+    weft_task_waits_for(NULL, "nothing");
+    weft_waker_wake(weft_waker_of(NULL));
 }
 
 /* -- A channel that somebody waits for ---------------------------------------------------------------------- */
