@@ -191,7 +191,7 @@ WEFT_API unsigned weft_http_answer_fields(const weft_http_client *client, unsign
                                           weft_text *value);
 /* Some of its body.  0 at its end; errors as weft_http_ask, after which the connection cannot be used. */
 WEFT_API ssize_t weft_http_answer_read(weft_http_client *client, void *buffer, size_t size, weft_deadline until);
-/* May the connection be used for another request?  It looks whether the server has closed it meanwhile (not through TLS); one that does so at this moment
+/* May the connection be used for another request?  It looks whether the server has closed it meanwhile, or said what nobody has asked; one that does so at this moment
  * is -ECONNRESET of weft_http_ask, and whether the request was served nobody knows. */
 WEFT_API bool weft_http_client_is_open(const weft_http_client *client);
 /* The stream it uses. */
@@ -226,7 +226,8 @@ WEFT_API WEFT_MUST_USE int weft_http_pool_connect(weft_http_pool *pool, const ch
  * be NULL: then connections are used once.
  * 303 turns what is not a HEAD into a GET, 301 and 302 a POST.  Authorization, Cookie and Proxy-Authorization are not sent to another server.  A redirect from
  * https to http, to what is no URL of HTTP, or to nowhere, is not followed: it is the answer.
- * On a connection that was used before, a server that closes it at this moment is asked once more on another, if the method is idempotent.
+ * On a connection that was used before, a server that closes it at this moment, without a byte of an answer, is asked once more on another, if the method is
+ * idempotent.
  * Returns the status, and *out; -ELOOP (more than max_redirects); -EMSGSIZE (a URL of 4 KiB, or a head above 8 KiB); errors as weft_http_connect and
  * weft_http_ask: then there is no client. */
 WEFT_API WEFT_MUST_USE int weft_http_fetch(weft_http_pool *pool, const char *method, const char *url,

@@ -80,7 +80,7 @@ WEFT_API int weft_peer_credentials(const weft_io *io, pid_t *pid, uid_t *uid, gi
 WEFT_API ssize_t weft_send_fds(weft_io *io, const void *bytes, size_t size, const int *fds, unsigned count,
                                weft_deadline until);
 /* Read as weft_read, and take what came with these bytes: *count is how many `fds` has room for, and then how many came; what has no room, or could not
- * be opened, is closed, and *count larger than the room.  They are close-on-exec, and the caller's (weft_io_open).  A weft_read of the same bytes drops
+ * be opened, is closed, and *count larger than the room; places for which none could be opened are then -1.  They are close-on-exec, and the caller's (weft_io_open).  A weft_read of the same bytes drops
  * them.  Returns as weft_read; -EINVAL (size 0); -EOPNOTSUPP. */
 WEFT_API ssize_t weft_recv_fds(weft_io *io, void *buffer, size_t size, int *fds, unsigned *count, weft_deadline until);
 

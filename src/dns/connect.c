@@ -133,9 +133,8 @@ static void take_late(struct queue *queue) {
 /* -- The race ------------------------------------------------------------------------------------------------------ */
 
 /* One of those under way, or one more answer: its case comes last.  As weft_select; *late: it was an answer. */
-static int wait_any(struct race *race, struct queue *queue, int64_t until, bool *late) {
+static int wait_any(struct race *race, struct queue *queue, bool open, int64_t until, bool *late) {
     unsigned count = race->count;
-    bool open = queue->names && wefti_late_is_open(queue->names);
     *late = false;
     if (open)
         race->cases[count++] = weft_case_event(&queue->names->changed);
@@ -151,6 +150,8 @@ static int wait_any(struct race *race, struct queue *queue, int64_t until, bool 
 static int run(struct race *race, struct queue *queue, weft_io **out, weft_deadline until) {
     int64_t next_at = 0;
     for (;;) {
+        /* First whether more may come, then what has: an answer between the two is an event that we wait for. */
+        bool open = queue->names && wefti_late_is_open(queue->names);
         take_late(queue);
         bool more = queue->next < queue->count, late;
         if (more && (race->count == 0 || weft_now() >= next_at)) {
@@ -160,14 +161,10 @@ static int run(struct race *race, struct queue *queue, weft_io **out, weft_deadl
             next_at = weft_after(STAGGER);
             continue;
         }
-        if (race->count == 0 && !(queue->names && wefti_late_is_open(queue->names))) {
-            take_late(queue); /* the last may just have come */
-            if (queue->next < queue->count)
-                continue;
+        if (race->count == 0 && !open)
             return race->error;
-        }
         more = more && next_at < until;
-        int index = wait_any(race, queue, more ? next_at : until, &late);
+        int index = wait_any(race, queue, open, more ? next_at : until, &late);
         if (late || (index == -ETIMEDOUT && more))
             continue;
         if (index < 0)

@@ -40,6 +40,9 @@ static void settle(struct wefti_question *question, int result) {
 static int ask(void *arg) {
     struct wefti_question *question = arg;
     struct wefti_late_names *names = question->names;
+    /* It may have waited long for a thread, behind names that nobody answers for: then it must not make others wait in vain. */
+    if (load_relaxed(&names->unwanted)) /* a hint */
+        return 0;
     settle(question, wefti_lookup(names->name, names->service, family_of_kind[question->kind],
                                   names->answer[question->kind].addrs));
     return 0;
@@ -147,4 +150,7 @@ struct wefti_late_names *wefti_late_new(const char *name, const char *service, i
     return names;
 }
 
-void wefti_late_end(struct wefti_late_names *names) { unref(names); }
+void wefti_late_end(struct wefti_late_names *names) {
+    store_relaxed(&names->unwanted, true); /* a hint */
+    unref(names);
+}

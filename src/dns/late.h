@@ -24,6 +24,7 @@ struct wefti_question {
 
 struct wefti_late_names {
     _Atomic uint32_t refs;
+    _Atomic bool unwanted; /* a question that has not been asked need not be */
     int64_t until;
     weft_event changed; /* an answer has come since it was cleared */
     /* Who asks only. */

@@ -29,7 +29,8 @@ void wefti_client_drop_head(struct weft_http_client *client) {
 }
 
 /* The next head that is not a 1xx.  Its size; a negative error. */
-static int read_head(struct weft_http *x, int64_t until) {
+static int read_head(struct weft_http_client *client, int64_t until) {
+    struct weft_http *x = client->x;
     for (int interim = 0;;) {
         int used = x->in_to > x->in_from
                        ? wefti_http_parse_answer(x->in + x->in_from, x->in_to - x->in_from, &x->limits, &x->head)
@@ -47,6 +48,7 @@ static int read_head(struct weft_http *x, int64_t until) {
         ssize_t n = wefti_http_fill(x, until);
         if (n <= 0)
             return n == 0 ? -ECONNRESET : n == -ENOBUFS ? -EBADMSG : (int)n;
+        client->said = true;
     }
 }
 
@@ -104,6 +106,7 @@ static int begin(struct weft_http_client *client, const char *method, const char
     client->left = length < 0 ? -1 : length - (int64_t)size;
     client->open = false; /* until all went well */
     client->status = 0;
+    client->said = false;
     x->head.count = 0;
     struct iovec parts[2] = {{head, (size_t)n}, {(void *)(uintptr_t)body, size}};
     ssize_t sent = weft_writev(x->io, parts, size ? 2 : 1, until);
@@ -158,7 +161,7 @@ int weft_http_ask_end(weft_http_client *client, weft_deadline until) {
     if (error && !may_have_said(error))
         return error;
     client->asks = false;
-    int used = read_head(x, until);
+    int used = read_head(client, until);
     if (used >= 0 && x->head.status == 101 && !client->upgrades)
         used = -EBADMSG; /* what follows would be of a protocol that nobody asked for */
     if (used < 0) {

@@ -60,25 +60,36 @@ static struct {
     struct wefti_lock lock;
     weft_http_secure_fn fn;
     void *arg;
+    uint64_t turn; /* how often it was set: what another has made secure, by other rules, is not used again */
 } secure;
 
 void weft_http_secure(weft_http_secure_fn fn, void *arg) {
     wefti_lock_take(&secure.lock);
     secure.fn = fn;
     secure.arg = arg;
+    secure.turn++;
     wefti_lock_give(&secure.lock);
 }
 
-/* Closes the connection when it fails. */
-static int make_secure(weft_io **io, const char *host, int64_t until) {
+/* Closes the connection when it fails.  *turn: who has done it. */
+static int make_secure(weft_io **io, const char *host, int64_t until, uint64_t *turn) {
     wefti_lock_take(&secure.lock);
     weft_http_secure_fn fn = secure.fn;
     void *arg = secure.arg;
+    *turn = secure.turn;
     wefti_lock_give(&secure.lock);
     if (fn)
         return fn(*io, host, until, arg, io);
     weft_close(*io);
     return -EPROTONOSUPPORT;
+}
+
+/* What a connection that waits must be, to be used for this. */
+static uint64_t secure_turn(const weft_url *url) {
+    wefti_lock_take(&secure.lock);
+    uint64_t turn = secure.turn;
+    wefti_lock_give(&secure.lock);
+    return url->secure ? turn : 0;
 }
 
 /* Its parts as C strings.  0; -EINVAL. */
@@ -94,7 +105,7 @@ static int take_apart(const char *text, weft_url *url, char host[256], char auth
 }
 
 /* A client that owns its connection, which it closes when it fails. */
-static int own(weft_io *io, const char *authority, bool is_secure, weft_http_client **out) {
+static int own(weft_io *io, const char *authority, uint64_t is_secure, weft_http_client **out) {
     int error = weft_http_client_open(io, authority, out);
     if (error) {
         weft_close(io);
@@ -109,12 +120,13 @@ int weft_http_connect(const char *text, weft_deadline until, weft_http_client **
     char host[256], authority[WEFTI_AUTHORITY_MAX];
     weft_url url;
     weft_io *io;
+    uint64_t turn = 0;
     int error = take_apart(text, &url, host, authority);
     if (!error)
         error = weft_tcp_connect(host, url.port, &io, until);
     if (!error && url.secure)
-        error = make_secure(&io, host, until);
-    return error ? error : own(io, authority, url.secure, out);
+        error = make_secure(&io, host, until, &turn);
+    return error ? error : own(io, authority, turn, out);
 }
 
 int wefti_http_pool_connect(weft_http_pool *pool, const char *text, bool fresh, int64_t until, weft_http_client **out,
@@ -123,10 +135,12 @@ int wefti_http_pool_connect(weft_http_pool *pool, const char *text, bool fresh, 
     weft_url url;
     weft_http_client *client;
     int error = take_apart(text, &url, host, authority);
-    weft_io *io = error || !pool || fresh ? NULL : wefti_http_pool_take(pool, authority, url.secure);
+    uint64_t turn = error ? 0 : secure_turn(&url);
+    bool none = error || !pool || fresh || (url.secure && !turn); /* nobody has ever made one secure */
+    weft_io *io = none ? NULL : wefti_http_pool_take(pool, authority, turn);
     *used = io != NULL;
     if (!error)
-        error = io ? own(io, authority, url.secure, &client) : weft_http_connect(text, until, &client);
+        error = io ? own(io, authority, turn, &client) : weft_http_connect(text, until, &client);
     if (error)
         return error;
     if (pool)

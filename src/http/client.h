@@ -18,10 +18,11 @@ struct weft_http_client {
     bool asks, chunked, is_head;
     bool closes, upgrades; /* it said so */
     int64_t left; /* of a declared body; -1: in chunks */
+    bool said;    /* some of an answer has come */
     int sent;     /* 0, or why no more could be sent: the server may have said why */
     /* Whence it came, and where it goes to. */
     weft_http_pool *pool; /* NULL: nowhere */
-    bool secure;
+    uint64_t secure; /* 0: it is not; else whose work it is: which weft_http_secure */
     char host[WEFTI_AUTHORITY_MAX];
 };
 
@@ -33,10 +34,10 @@ int wefti_http_pool_connect(weft_http_pool *pool, const char *url, bool fresh, i
                             bool *used);
 
 /* pool.c.  A connection to that server that nobody uses and that is still open; NULL: there is none. */
-weft_io *wefti_http_pool_take(weft_http_pool *pool, const char *authority, bool secure);
+weft_io *wefti_http_pool_take(weft_http_pool *pool, const char *authority, uint64_t secure);
 unsigned wefti_http_pool_redirects(const weft_http_pool *pool); /* NULL: the default */
 /* A client refers to it from now on; and no longer, and leaves its connection, or NULL. */
 void wefti_http_pool_ref(weft_http_pool *pool);
-void wefti_http_pool_give(weft_http_pool *pool, const char *authority, bool secure, weft_io *io);
+void wefti_http_pool_give(weft_http_pool *pool, const char *authority, uint64_t secure, weft_io *io);
 
 #endif

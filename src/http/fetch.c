@@ -3,10 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <weft/time.h>
 
 #include "http/client.h"
 
 #define URL_MAX 4096u
+#define SKIP_TIME INT64_C(1000000000) /* ns ... */
 #define SKIP_MAX 65536u /* bytes of a redirect's own body that are read, to keep the connection */
 
 /* What is asked, as it changes from one redirect to the next. */
@@ -40,9 +42,12 @@ static void remove_fields(char *fields, const char *const *names) {
     *to = 0;
 }
 
-static bool is_idempotent(const char *method) {
+static bool is_idempotent(const char *method) { /* case counts: "get" is anybody's */
     static const char *const names[] = {"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE", NULL};
-    return is_one_of((weft_text){method, strlen(method)}, names);
+    const char *const *at = names;
+    while (*at && strcmp(method, *at))
+        at++;
+    return *at != NULL;
 }
 
 static bool is_redirect(int status) {
@@ -54,6 +59,11 @@ static bool is_same_origin(const weft_url *a, const weft_url *b) {
            strncasecmp(a->host.at, b->host.at, a->host.size) == 0;
 }
 
+/* A WebSocket is asked for with weft_ws_open. */
+static bool is_http(const weft_url *url) {
+    return weft_text_is_nocase(url->scheme, "http") || weft_text_is_nocase(url->scheme, "https");
+}
+
 /* Where to next, and with what.  False: it is for the caller to see. */
 static bool follow(struct fetch *f, weft_http_client *client, int status) {
     static const char *const secrets[] = {"Authorization", "Cookie", "Proxy-Authorization", NULL};
@@ -62,7 +72,8 @@ static bool follow(struct fetch *f, weft_http_client *client, int status) {
     weft_text location = weft_http_answer_field(client, "Location");
     weft_url from, to;
     if (!location.at || weft_url_join(f->url, location, f->next, URL_MAX) < 0 || weft_url_parse(f->url, &from) ||
-        weft_url_parse(f->next, &to) || (from.secure && !to.secure)) /* what was secret would be sent in the open */
+        weft_url_parse(f->next, &to) || !is_http(&to) ||
+        (from.secure && !to.secure)) /* what was secret would be sent in the open */
         return false;
     bool head = !strcmp(f->method, "HEAD");
     if ((status == 303 && !head) || ((status == 301 || status == 302) && !strcmp(f->method, "POST"))) {
@@ -77,12 +88,13 @@ static bool follow(struct fetch *f, weft_http_client *client, int status) {
     return true;
 }
 
-/* What is left of an answer that nobody wants. */
+/* What is left of an answer that nobody wants: worth reading only for the connection's sake, and not worth waiting for long. */
 static void skip(weft_http_client *client, int64_t until) {
     char bytes[1024];
-    ssize_t n = 1;
+    ssize_t n = client->pool && client->open;
+    int64_t soon = weft_after(SKIP_TIME);
     for (size_t size = 0; n > 0 && size < SKIP_MAX; size += (size_t)n)
-        n = weft_http_answer_read(client, bytes, sizeof bytes, until);
+        n = weft_http_answer_read(client, bytes, sizeof bytes, soon < until ? soon : until);
     weft_http_client_close(client); /* which keeps it, if all was read */
 }
 
@@ -102,8 +114,9 @@ static int ask(struct fetch *f, weft_http_pool *pool, int64_t until, weft_http_c
         status = weft_http_ask(*out, f->method, f->target, f->fields, f->body, f->size, until);
         if (status >= 0)
             return status;
+        bool said = (*out)->said;
         weft_http_client_close(*out);
-        if (!used || (status != -ECONNRESET && status != -EPIPE) || !is_idempotent(f->method))
+        if (!used || said || (status != -ECONNRESET && status != -EPIPE) || !is_idempotent(f->method))
             return status;
     }
 }

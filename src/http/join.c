@@ -62,11 +62,15 @@ static void add_absolute(struct text *text, weft_text url) {
     while (i < url.size && slashes < 2)
         slashes += url.at[i++] == '/';
     weft_text rest = {url.at + i, url.size - i};
-    size_t authority = before(rest, "/?");
+    size_t authority = before(rest, "/?"), path = before(rest, "?");
     add(text, url.at, i + authority);
     if (authority < rest.size && rest.at[authority] == '?')
         add(text, "/", 1);
-    add(text, rest.at + authority, rest.size - authority);
+    size_t from = text->size;
+    add(text, rest.at + authority, path - authority);
+    if (text->size < text->room)
+        text->size = from + remove_dots(text->out + from, text->size - from);
+    add(text, rest.at + path, rest.size - path);
 }
 
 static void add_relative(struct text *text, const weft_url *base, weft_text reference) {

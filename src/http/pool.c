@@ -1,6 +1,6 @@
 /* pool.c - connections that wait for the next request to the same server.
  *
- * A connection is known by what the URL says of its server, and by whether it is secured.  The newest is used first, so that those too many are never
+ * A connection is known by what the URL says of its server, and by whether it is secured, and by whom.  The newest is used first, so that those too many are never
  * used, and go when they are too old: at the next look of anybody, there is no timer.  Clients that are out refer to the pool. */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,7 @@ struct idle {
     struct idle *next; /* the one that was put here before it */
     weft_io *io;
     int64_t since;
-    bool secure;
+    uint64_t secure;
     char authority[WEFTI_AUTHORITY_MAX];
 };
 
@@ -59,23 +59,24 @@ static void end_all(struct idle *idle) {
     }
 }
 
-static bool is_to(const struct idle *idle, const char *authority, bool secure) {
+static bool is_to(const struct idle *idle, const char *authority, uint64_t secure) {
     return idle->secure == secure &&
            weft_text_is_nocase((weft_text){idle->authority, strlen(idle->authority)}, authority);
 }
 
-/* Under the lock: those too old or too many, as a list.  The newest come first, so that they stay. */
-static struct idle *take_excess(weft_http_pool *pool, int64_t now) {
+/* Under the lock: those too old or too many, as a list.  The newest come first, so that they stay.  given: the one that has come, or NULL; only of its server
+ * may there be too many. */
+static struct idle *take_excess(weft_http_pool *pool, const struct idle *given, int64_t now) {
     struct idle *excess = NULL;
-    unsigned kept = 0;
+    unsigned kept = 0, same = 0;
     for (struct idle **at = &pool->newest, *idle; (idle = *at);) {
-        unsigned same = 1;
-        for (struct idle *other = pool->newest; other != idle; other = other->next)
-            same += is_to(other, idle->authority, idle->secure);
-        bool stays = !pool->closed && kept < pool->options.max_idle && same <= pool->options.max_idle_host &&
+        bool another = given && is_to(idle, given->authority, given->secure);
+        bool stays = !pool->closed && kept < pool->options.max_idle &&
+                     !(another && same == pool->options.max_idle_host) &&
                      now - idle->since < pool->options.idle_timeout;
         if (stays) {
             kept++;
+            same += another;
             at = &idle->next;
             continue;
         }
@@ -94,11 +95,11 @@ static void unref(weft_http_pool *pool) {
 
 void wefti_http_pool_ref(weft_http_pool *pool) { add_relaxed(&pool->refs, 1); /* from one that the caller has */ }
 
-weft_io *wefti_http_pool_take(weft_http_pool *pool, const char *authority, bool secure) {
+weft_io *wefti_http_pool_take(weft_http_pool *pool, const char *authority, uint64_t secure) {
     for (;;) {
         int64_t now = weft_now();
         wefti_lock_take(&pool->lock);
-        struct idle *excess = take_excess(pool, now), *found = NULL;
+        struct idle *excess = take_excess(pool, NULL, now), *found = NULL;
         for (struct idle **at = &pool->newest; *at; at = &(*at)->next)
             if (is_to(*at, authority, secure)) {
                 found = *at;
@@ -118,7 +119,7 @@ weft_io *wefti_http_pool_take(weft_http_pool *pool, const char *authority, bool 
     }
 }
 
-void wefti_http_pool_give(weft_http_pool *pool, const char *authority, bool secure, weft_io *io) {
+void wefti_http_pool_give(weft_http_pool *pool, const char *authority, uint64_t secure, weft_io *io) {
     struct idle *idle = io ? wefti_alloc(sizeof *idle) : NULL;
     if (idle) {
         idle->io = io;
@@ -129,7 +130,7 @@ void wefti_http_pool_give(weft_http_pool *pool, const char *authority, bool secu
         idle->next = pool->newest;
         pool->newest = idle;
         pool->count++;
-        struct idle *excess = take_excess(pool, idle->since);
+        struct idle *excess = take_excess(pool, idle, idle->since);
         wefti_lock_give(&pool->lock);
         end_all(excess);
     } else {
@@ -141,7 +142,7 @@ void wefti_http_pool_give(weft_http_pool *pool, const char *authority, bool secu
 unsigned weft_http_pool_idle(weft_http_pool *pool) {
     int64_t now = weft_now();
     wefti_lock_take(&pool->lock);
-    struct idle *excess = take_excess(pool, now);
+    struct idle *excess = take_excess(pool, NULL, now);
     unsigned count = pool->count;
     wefti_lock_give(&pool->lock);
     end_all(excess);
@@ -153,7 +154,7 @@ void weft_http_pool_close(weft_http_pool *pool) {
         return;
     wefti_lock_take(&pool->lock);
     pool->closed = true;
-    struct idle *all = take_excess(pool, 0);
+    struct idle *all = take_excess(pool, NULL, 0);
     wefti_lock_give(&pool->lock);
     end_all(all);
     unref(pool);

@@ -180,7 +180,7 @@ struct wefti_next_read {
     struct wefti_late late; /* of the connection: keeps `until` from one read to the next */
 };
 ssize_t wefti_read_next(struct weft_io *io, struct wefti_next_read *next, int64_t until);
-/* stream.c: has nothing come that could be read, not even the end?  Of a layer nobody knows: true. */
+/* stream.c: has nothing come that could be read, not even the end?  Of a layer that cannot say, or to who is cancelled, true. */
 bool wefti_io_is_silent(struct weft_io *io);
 /* stream.c: weft_read, and weft_write of all but the first `done` bytes, of any weft_io in any case. */
 ssize_t wefti_read_anyhow(struct weft_io *io, void *buffer, size_t size, int64_t until);

@@ -76,8 +76,11 @@ static ssize_t recv_once(struct weft_io *io, void *arg) {
     for (struct cmsghdr *head = CMSG_FIRSTHDR(&message); head; head = CMSG_NXTHDR(&message, head))
         if (head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
             take(p, head);
-    if (message.msg_flags & MSG_CTRUNC) /* the system could not open them all */
+    if (message.msg_flags & MSG_CTRUNC) { /* the system could not open them all */
+        while (p->count < p->room)
+            p->into[p->count++] = -1;
         p->count = p->count > p->room ? p->count : p->room + 1;
+    }
     return n;
 }
 

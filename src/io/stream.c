@@ -141,7 +141,10 @@ static ssize_t look_once(struct weft_io *io, void *arg) {
 
 bool wefti_io_is_silent(struct weft_io *io) {
     int in = WEFTI_IN;
-    if (io->layer || wefti_desc_enter(io))
+    weft_stream_call call = {.until = WEFT_NOW};
+    if (io->layer)
+        return wefti_layer_wait(io, &call, WEFT_FD_READ) != 0;
+    if (wefti_desc_enter(io))
         return true;
     bool silent = look_once(io, &in) != 0;
     wefti_desc_leave(io);
@@ -157,9 +160,10 @@ int weft_io_wait(weft_io *io, int events, weft_deadline until) {
         return wefti_layer_wait(io, &call, events);
     int direction = events == WEFT_FD_READ ? WEFTI_IN : WEFTI_OUT;
     int error = wefti_desc_ready(io, direction, NULL, &waited, until);
-    if (error || waited)
+    if (error ? error != -ETIMEDOUT : waited)
         return error;
-    /* Nobody knows of a new one, or of one that was read less than it had: ask, and wait if need be. */
+    /* Nobody knows of a new one, or of one that was read less than it had: ask, and wait if need be.  Nor, when it is too late, of what has come and was
+     * not told yet: one look, as a read has. */
     return (int)wefti_desc_call(io, direction, look_once, &direction, 0, until);
 }
 

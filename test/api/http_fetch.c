@@ -1,18 +1,7 @@
-/* http_fetch.c - bodies that are sent piece by piece, redirects, connections that are used again. */
+/* http_fetch.c - bodies that are sent piece by piece, redirects, references (http_pool.c: connections that are used again). */
 #include "http_fixture.h"
 
 /* -- Uploads ------------------------------------------------------------------------------------------------------ */
-
-static void answer_is(weft_http_client *client, const char *text) {
-    char found[1000];
-    size_t got = 0;
-    ssize_t n;
-    while ((n = weft_http_answer_read(client, found + got, sizeof found - 1 - got, fixture_soon())) > 0)
-        got += (size_t)n;
-    found[got] = 0;
-    CHECK_EQ(n, 0);
-    CHECK(strcmp(found, text) == 0);
-}
 
 static int upload(void *unused) {
     (void)unused;
@@ -139,6 +128,8 @@ static int serve_moves(weft_http *x, void *arg) {
         return send_away(x, 307, "%s");
     if (weft_text_is(path, "/bad"))
         return send_away(x, 302, "gopher://x/");
+    if (weft_text_is(path, "/socket"))
+        return send_away(x, 302, "ws://127.0.0.1:1/");
     if (weft_text_is(path, "/nowhere"))
         return weft_http_reply(x, 302, NULL, "?", 1);
     return 0;
@@ -189,6 +180,7 @@ static int redirects(void *unused) {
         fetch_is(&site, with, "POST", "/other", 200, "POST /tell?from |text/x|b|body"); /* without the secret */
         fetch_is(&site, with, "GET", "/loop", -ELOOP, NULL);
         fetch_is(&site, with, "GET", "/bad", 302, "moved");
+        fetch_is(&site, with, "GET", "/socket", 302, "moved");
         fetch_is(&site, with, "GET", "/nowhere", 302, "?");
         fetch_is(&site, with, "GET", "/none", 404, "not found\n");
     }
@@ -199,111 +191,44 @@ static int redirects(void *unused) {
 }
 API_TEST(http_redirects, "", .workers = {1, 2}) { io_run(redirects, NULL); }
 
-/* -- Connections that are used again ------------------------------------------------------------------------------- */
+/* -- Servers that say too little ----------------------------------------------------------------------------------- */
 
-static int reuse(void *unused) {
-    (void)unused;
-    struct site site = SITE(serve_site);
-    weft_http_pool *pool;
-    weft_http_pool_options options = WEFT_HTTP_POOL_INIT;
-    weft_http_client *client[4];
-    char url[100], at[64], byte[8];
-    options.max_idle_host = 2;
-    REQUIRE_EQ(weft_http_pool_open(&options, &pool), 0);
-    site_open(&site);
-    weft_addr_format(&site.addr, at, sizeof at);
-    snprintf(url, sizeof url, "http://%s/hello", at);
-    CHECK_EQ(weft_http_pool_connect(NULL, url, fixture_soon(), &client[0]), -EINVAL);
-    CHECK_EQ(weft_http_pool_connect(pool, "gopher://x/", fixture_soon(), &client[0]), -EINVAL);
-    int first = -1;
-    for (int i = 0; i < 5; i++) {
-        REQUIRE_EQ(weft_http_pool_connect(pool, url, fixture_soon(), &client[0]), 0);
-        int fd = weft_io_fd(weft_http_client_io(client[0]));
-        CHECK_EQ(fd, first < 0 ? fd : first); /* the same one */
-        first = fd;
-        CHECK_EQ(weft_http_ask(client[0], "GET", "/hello", NULL, NULL, 0, fixture_soon()), 200);
-        answer_is(client[0], "hello\n");
-        CHECK_EQ(weft_http_pool_idle(pool), 0);
-        weft_http_client_close(client[0]);
-        CHECK_EQ(weft_http_pool_idle(pool), 1);
-    }
-    /* One whose answer was not read is not used again. */
-    REQUIRE_EQ(weft_http_pool_connect(pool, url, fixture_soon(), &client[0]), 0);
-    CHECK_EQ(weft_http_ask(client[0], "GET", "/hello", NULL, NULL, 0, fixture_soon()), 200);
-    CHECK_EQ(weft_http_answer_read(client[0], byte, 1, fixture_soon()), 1);
-    weft_http_client_close(client[0]);
-    CHECK_EQ(weft_http_pool_idle(pool), 0);
-    /* Two of four are kept. */
-    for (int i = 0; i < 4; i++)
-        REQUIRE_EQ(weft_http_pool_connect(pool, url, fixture_soon(), &client[i]), 0);
-    for (int i = 0; i < 4; i++)
-        weft_http_client_close(client[i]);
-    CHECK_EQ(weft_http_pool_idle(pool), 2);
-    /* The pool goes first. */
-    REQUIRE_EQ(weft_http_pool_connect(pool, url, fixture_soon(), &client[0]), 0);
-    weft_http_pool_close(pool);
-    CHECK_EQ(weft_http_ask(client[0], "GET", "/hello", NULL, NULL, 0, fixture_soon()), 200);
-    answer_is(client[0], "hello\n");
-    weft_http_client_close(client[0]);
-    site_close(&site);
-    options.idle_timeout = -1;
-    CHECK_EQ(weft_http_pool_open(&options, &pool), -EINVAL);
-    return 0;
-}
-API_TEST(http_pool, "", .workers = {1, 2}) { io_run(reuse, NULL); }
-
-/* A server that ends its connections while they wait, or just when they are used again. */
-static int ends_them(void *arg) {
-    weft_io *listener = arg, *io;
-    static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-    for (int i = 0; i < 4; i++) {
-        char head[200];
-        int error = weft_accept(listener, &io, NULL, fixture_soon());
-        REQUIRE_EQ(error, 0);
-        REQUIRE_GT(weft_read(io, head, sizeof head, fixture_soon()), 0);
-        say(io, answer);
-        if (i % 2 && weft_read(io, head, sizeof head, fixture_soon()) > 0) /* the next one gets no answer */
-            CHECK(memcmp(head, "GET ", 4) == 0 || memcmp(head, "POST", 4) == 0);
-        CHECK_EQ(weft_close(io), 0);
+/* The body of a redirect does not come; nobody wants it. */
+static int keeps_body(void *listener) {
+    for (int i = 0; i < 2; i++) {
+        char byte;
+        weft_io *first = next_request(listener);
+        say(first, i ? "HTTP/1.1 302 Found\r\nConnection: close\r\nLocation: /b\r\n\r\n"
+                     : "HTTP/1.1 302 Found\r\nContent-Length: 5\r\nLocation: /b\r\n\r\n");
+        weft_io *second = next_request(listener);
+        say(second, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        CHECK_LE(weft_read(second, &byte, 1, fixture_soon()), 0);
+        CHECK_EQ(weft_close(first), 0);
+        CHECK_EQ(weft_close(second), 0);
     }
     return 0;
 }
 
-static int stale(void *unused) {
+static int unread_redirect(void *unused) {
     (void)unused;
     weft_http_pool *pool;
     weft_http_client *client;
-    weft_io *listener;
-    weft_addr addr;
-    char url[100], at[64];
+    char url[100];
+    weft_io *listener = listen_here(url);
     REQUIRE_EQ(weft_http_pool_open(NULL, &pool), 0);
-    REQUIRE_EQ(weft_tcp_listen("127.0.0.1", 0, NULL, &listener), 0);
-    REQUIRE_EQ(weft_local_addr(listener, &addr), 0);
-    weft_addr_format(&addr, at, sizeof at);
-    snprintf(url, sizeof url, "http://%s/", at);
-    weft_task *task = io_go(NULL, ends_them, listener);
-    for (int i = 0; i < 3; i++) { /* the second on a new one; the third is tried on the second's, which ends then */
-        CHECK_EQ(weft_http_fetch(pool, "GET", url, NULL, NULL, 0, fixture_soon(), &client), 200);
+    weft_task *task = io_go(NULL, keeps_body, listener);
+    for (int i = 0; i < 2; i++) { /* without a pool; and with one, on a connection that is not for the next */
+        CHECK_EQ(weft_http_fetch(i ? pool : NULL, "GET", url, NULL, NULL, 0, WEFT_NEVER, &client), 200);
         answer_is(client, "ok");
-        weft_io *io = weft_http_client_io(client);
-        if (i == 0 || i == 2)
-            CHECK_EQ(weft_io_wait(io, WEFT_FD_READ, fixture_soon()), 0); /* its end has come */
         weft_http_client_close(client);
-        CHECK_EQ(weft_http_pool_idle(pool), i == 1);
+        if (i)
+            weft_http_pool_close(pool);
     }
-    CHECK_EQ(weft_http_fetch(pool, "GET", url, NULL, NULL, 0, fixture_soon(), &client), 200);
-    answer_is(client, "ok");
-    weft_http_client_close(client);
-    CHECK_EQ(weft_http_pool_idle(pool), 1);
-    /* What must not be done twice is not tried again. */
-    CHECK_EQ(weft_http_fetch(pool, "POST", url, NULL, "x", 1, fixture_soon(), &client), -ECONNRESET);
     CHECK_EQ(io_join(task), 0);
-    CHECK_EQ(weft_http_pool_idle(pool), 0);
-    weft_http_pool_close(pool);
     weft_close(listener);
     return 0;
 }
-API_TEST(http_pool_stale, "", .workers = {1, 2}) { io_run(stale, NULL); }
+API_TEST(http_redirect_unread, "", .workers = {1, 2}, .timeout = 20) { io_run(unread_redirect, NULL); }
 
 /* -- References ---------------------------------------------------------------------------------------------------- */
 
@@ -318,6 +243,8 @@ TEST(url_join, "") {
         {"http://x", "http://x"},
         {"http://x?y", "http://x/?y"},
         {"//x?y", "http://x/?y"},
+        {"//x/y/../z?q/../r", "http://x/z?q/../r"},
+        {"https://x/./y/..", "https://x/"},
         {"g", "http://a/b/c/g"},
         {"./g", "http://a/b/c/g"},
         {"g/", "http://a/b/c/g/"},

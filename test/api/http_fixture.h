@@ -189,4 +189,38 @@ static inline int serve_site(weft_http *x, void *arg) {
     return result;
 }
 
+/* What is left of the answer is exactly this. */
+static inline void answer_is(weft_http_client *client, const char *text) {
+    char found[1000];
+    size_t got = 0;
+    ssize_t n;
+    while ((n = weft_http_answer_read(client, found + got, sizeof found - 1 - got, fixture_soon())) > 0)
+        got += (size_t)n;
+    found[got] = 0;
+    CHECK_EQ(n, 0);
+    CHECK(strcmp(found, text) == 0);
+}
+
+/* A listener for one whose server is played by the test itself. */
+static inline weft_io *listen_here(char url[100]) {
+    weft_io *listener;
+    weft_addr addr;
+    char at[64];
+    REQUIRE_EQ(weft_tcp_listen("127.0.0.1", 0, NULL, &listener), 0);
+    REQUIRE_EQ(weft_local_addr(listener, &addr), 0);
+    weft_addr_format(&addr, at, sizeof at);
+    snprintf(url, 100, "http://%s/", at);
+    return listener;
+}
+
+/* The next connection, whose first bytes have been read. */
+static inline weft_io *next_request(weft_io *listener) {
+    weft_io *io;
+    char head[400];
+    int error = weft_accept(listener, &io, NULL, fixture_soon());
+    REQUIRE_EQ(error, 0);
+    REQUIRE_GT(weft_read(io, head, sizeof head, fixture_soon()), 0);
+    return io;
+}
+
 #endif

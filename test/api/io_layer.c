@@ -20,6 +20,7 @@ static int tries(void *arg) {
     CHECK_EQ(weft_io_wait(in, 0, WEFT_NOW), -EINVAL);
     CHECK_EQ(weft_io_wait(in, WEFT_FD_READ | WEFT_FD_WRITE, WEFT_NOW), -EINVAL);
     CHECK_EQ(weft_try_write(out, "ab", 2), 2);
+    CHECK_EQ(weft_io_wait(in, WEFT_FD_READ, WEFT_NOW), 0); /* although nobody may have been told yet */
     CHECK_EQ(weft_io_wait(in, WEFT_FD_READ, fixture_soon()), 0);
     CHECK_EQ(weft_try_read(in, &byte, 1), 1);
     CHECK_EQ(weft_io_wait(in, WEFT_FD_READ, fixture_soon()), 0);
@@ -41,6 +42,7 @@ static int tries(void *arg) {
     return weft_close(in);
 }
 API_TEST(io_try, "", .workers = {1, 2}) { io_run(tries, NULL); }
+TEST(io_try_thread, "") { CHECK_EQ(tries(NULL), 0); }
 
 /* -- A stream that turns letters around ------------------------------------------------------------------------------ */
 

@@ -1,4 +1,5 @@
 /* io_pass.c - descriptors that are passed over Unix sockets. */
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "io_fixture.h"
@@ -28,6 +29,34 @@ static int take_two(void *arg) {
     CHECK_EQ(weft_close(in), 0);
     CHECK_EQ(close(fds[1]), 0);
     return 0;
+}
+
+/* Without room for more descriptors: which places have none is told, and nothing is left open. */
+static void pass_too_many(weft_io *a, weft_io *b, weft_io *in) {
+    struct rlimit was, few;
+    char bytes[16];
+    int fds[4], got[4] = {77, 77, 77, 77};
+    unsigned before = copies(in), count = 4;
+    for (int i = 0; i < 4; i++)
+        fds[i] = weft_io_fd(in);
+    CHECK_EQ(weft_send_fds(a, "four", 4, fds, 4, fixture_soon()), 4);
+    REQUIRE_EQ(getrlimit(RLIMIT_NOFILE, &was), 0);
+    int next = dup(weft_io_fd(in)); /* the lowest that is free */
+    REQUIRE_GE(next, 0);
+    REQUIRE_EQ(close(next), 0);
+    few = was;
+    few.rlim_cur = (rlim_t)next + 1; /* room for one, or none if a thread takes it */
+    REQUIRE_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    ssize_t n = weft_recv_fds(b, bytes, sizeof bytes, got, &count, fixture_soon());
+    REQUIRE_EQ(setrlimit(RLIMIT_NOFILE, &was), 0);
+    CHECK_EQ(n, 4);
+    CHECK_GT(count, 4);
+    CHECK_EQ(got[1], -1);
+    CHECK_EQ(got[2], -1);
+    CHECK_EQ(got[3], -1);
+    if (got[0] >= 0)
+        CHECK_EQ(close(got[0]), 0);
+    CHECK_EQ(copies(in), before);
 }
 
 static int pass(void *unused) {
@@ -65,6 +94,7 @@ static int pass(void *unused) {
     CHECK_EQ(weft_read(b, bytes, sizeof bytes, fixture_soon()), 4);
     CHECK_EQ(copies(in), before);
 
+    pass_too_many(a, b, in);
     count = 1;
     CHECK_EQ(weft_recv_fds(b, bytes, sizeof bytes, none, &count, WEFT_NOW), -ETIMEDOUT);
     CHECK_EQ(count, 1); /* as it was */

@@ -68,6 +68,71 @@ static int by_url(void *unused) {
 }
 API_TEST(tls_https_by_url, "", .workers = {1, 2}) { io_run(by_url, NULL); }
 
+/* A server that has ended a connection which waits: a request that must not be sent twice goes to another. */
+static weft_event end_it;
+
+static int ends_them(void *listener) {
+    for (int i = 0; i < 3; i++) {
+        weft_io *io;
+        char head[400];
+        int error = weft_accept(listener, &io, NULL, fixture_soon());
+        REQUIRE_EQ(error, 0);
+        REQUIRE_GT(weft_read(io, head, sizeof head, fixture_soon()), 0);
+        say(io, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        CHECK_EQ(weft_event_wait(&end_it, fixture_soon()), 0);
+        weft_event_clear(&end_it);
+        if (i == 2)
+            say(io, "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"); /* as some do */
+        CHECK_EQ(weft_close(io), 0);
+    }
+    return 0;
+}
+
+static int stale(void *unused) {
+    (void)unused;
+    weft_tls *server = TLS_SERVER(), *client_tls = TLS_CLIENT();
+    weft_http_pool *pool;
+    weft_http_client *client;
+    weft_io *listener;
+    weft_addr addr;
+    char url[100], at[64], text[16];
+    weft_event_init(&end_it);
+    REQUIRE_EQ(weft_tcp_listen("127.0.0.1", 0, NULL, &listener), 0);
+    REQUIRE_EQ(weft_local_addr(listener, &addr), 0);
+    REQUIRE_EQ(weft_tls_listen(listener, server, &listener), 0);
+    REQUIRE_EQ(weft_tls_use(client_tls), 0);
+    weft_tls_free(client_tls);
+    REQUIRE_EQ(weft_http_pool_open(NULL, &pool), 0);
+    weft_addr_format(&addr, at, sizeof at);
+    snprintf(url, sizeof url, "https://%s/", at);
+    weft_task *task = io_go(NULL, ends_them, listener);
+    for (int i = 0; i < 3; i++) { /* the first ends before it is given back, the others while they wait */
+        REQUIRE_EQ(weft_http_fetch(pool, "POST", url, NULL, "abc", 3, fixture_soon(), &client), 200);
+        CHECK_EQ(weft_http_answer_read(client, text, sizeof text, fixture_soon()), 2);
+        CHECK_EQ(weft_http_answer_read(client, text, sizeof text, fixture_soon()), 0);
+        CHECK(weft_http_client_is_open(client));
+        weft_io *io = weft_http_client_io(client);
+        for (int step = 0; step < 2; step++) {
+            if (step == (i == 0)) {
+                weft_http_client_close(client);
+                CHECK_EQ(weft_http_pool_idle(pool), i > 0);
+                continue;
+            }
+            CHECK_EQ(weft_event_set(&end_it), 0);
+            CHECK_EQ(weft_io_wait(io, WEFT_FD_READ, fixture_soon()), 0);
+        }
+    }
+    CHECK_EQ(io_join(task), 0);
+    CHECK_EQ(weft_close(listener), 0);
+    CHECK_EQ(weft_http_fetch(pool, "POST", url, NULL, "abc", 3, fixture_soon(), &client), -ECONNREFUSED);
+    weft_http_pool_close(pool);
+    REQUIRE_EQ(weft_tls_use(NULL), 0);
+    weft_event_destroy(&end_it);
+    weft_tls_free(server);
+    return 0;
+}
+API_TEST(tls_https_stale, "", .workers = {1, 2}) { io_run(stale, NULL); }
+
 static weft_io *secure_dial(struct site *site, weft_tls *tls) {
     weft_io *io;
     REQUIRE_EQ(weft_tls_connect(dial(site), tls, "localhost", fixture_soon(), &io), 0);
