@@ -2,6 +2,7 @@
  *
  * Everything here is the shipped code.  A stack's saved pointer is plain memory to the checker (stack.h): a fiber that could be
  * resumed before it has been left is a data race in every interleaving, and a lost wake a deadlock. */
+#include "fiber/switch.h"
 #include "fiber/wait.h"
 #include "model.h"
 #include "model_rt.h"
@@ -254,6 +255,17 @@ static int yield_until_it_ran(void *arg) {
     return 0;
 }
 
+/* As metered code and checkpoints do. */
+static int let_others_run_until_it_ran(void *arg) {
+    (void)arg;
+    have_it_woken();
+    for (; ran < 2; turns++) {
+        mc_assert(turns <= SOON);
+        wefti_fiber_yield(wefti_worker_here(), wefti_fiber_self());
+    }
+    return 0;
+}
+
 static int take_a_turn(void *arg) {
     (void)arg;
     if (turns++ == 0)
@@ -279,6 +291,10 @@ static void woken_beside(weft_fiber_fn others) {
 static void woken_beside_yields(void) { woken_beside(yield_until_it_ran); }
 MC_CASE(fiber_rest_beside_yields, woken_beside_yields, .arg = ON(1, WEFT_SCHED_RING), .proves = "J5 J30", .bound = 1,
         .stale_counts = true, .seconds = 4);
+
+static void woken_beside_checkpoints(void) { woken_beside(let_others_run_until_it_ran); }
+MC_CASE(fiber_rest_beside_checkpoints, woken_beside_checkpoints, .arg = ON(1, WEFT_SCHED_RING), .proves = "J5 J30",
+        .bound = 1, .stale_counts = true, .seconds = 4);
 
 static void woken_beside_new_ones(void) { woken_beside(take_a_turn); }
 MC_CASE(fiber_rest_beside_new_ones, woken_beside_new_ones, .arg = ON(1, WEFT_SCHED_RING), .proves = "J30", .bound = 1,
