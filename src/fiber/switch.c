@@ -68,8 +68,8 @@ static inline void arrived(struct wefti_worker *w) {
     } else if (WEFTI_LIKELY(wefti_worker_keeps(w, task))) {
         if (load_own(&w->resting))
             wefti_worker_unrest(w);
-        store_relaxed(&w->resting, task); /* to others, for a look */
-        look_at_resting(w);
+        store_relaxed(&w->resting,
+                      task); /* to others, for a look; whether it was woken meanwhile, at the next choice */
     } else if (wefti_word_to_idle(&task->word)) {
         w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
     }
