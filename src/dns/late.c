@@ -6,7 +6,7 @@
  * Who.    A job of the names' pool a question.  It cannot be stopped, and may outlive who asks: what it fills in lies in memory that the last who
  *         knows it frees.  A runtime with a resolver of its own asks that, for both kinds at once.
  * Words.  answer.result: 0 until it is there, then how many addresses, or a negative error; the addresses before it.  changed: set after it.
- * Checked by.  test/api/dns_late.c */
+ * Checked by.  test/model/dns_late.c, test/api/dns_late.c */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
