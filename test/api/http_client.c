@@ -3,19 +3,6 @@
 
 /* -- Our server -------------------------------------------------------------------------------------------------- */
 
-/* Read the body to its end, and compare. */
-#define body_is(client, text) body_is_at(__LINE__, client, text)
-static void body_is_at(int line, weft_http_client *client, const char *text) {
-    char found[1000];
-    size_t got = 0;
-    ssize_t n;
-    while ((n = weft_http_answer_read(client, found + got, 7, fixture_soon())) > 0)
-        got += (size_t)n;
-    found[got] = 0;
-    if (n || strcmp(found, text))
-        harness_fail(__FILE__, line, "expected \"%s\", found \"%s\" and %zd", text, found, n);
-}
-
 static int client_asks(void *unused) {
     (void)unused;
     struct site site = SITE(serve_site);
@@ -27,17 +14,17 @@ static int client_asks(void *unused) {
     for (int i = 0; i < 3; i++) {
         CHECK_EQ(weft_http_ask(client, "GET", "/hello", NULL, NULL, 0, fixture_soon()), 200);
         CHECK_EQ(weft_http_ask(client, "GET", "/hello", NULL, NULL, 0, fixture_soon()), -EBUSY);
-        body_is(client, "hello\n");
+        answer_is(client, "hello\n");
         CHECK(weft_text_is(weft_http_answer_field(client, "content-type"), "text/plain")); /* also behind the body */
         CHECK_EQ(weft_http_ask(client, "POST", "/stream", "A: b\r\n", "some bytes", 10, fixture_soon()), 200);
-        body_is(client, "some bytes");
+        answer_is(client, "some bytes");
         CHECK(weft_text_is(weft_http_answer_field(client, "Transfer-Encoding"), "chunked"));
         CHECK_EQ(weft_http_ask(client, "HEAD", "/hello", NULL, NULL, 0, fixture_soon()), 200);
-        body_is(client, "");
+        answer_is(client, "");
         CHECK_EQ(weft_http_ask(client, "GET", "/nothing", NULL, NULL, 0, fixture_soon()), 404);
-        body_is(client, "not found\n");
+        answer_is(client, "not found\n");
         CHECK_EQ(weft_http_ask(client, "POST", "/echo", "Expect: 100-continue\r\n", "abc", 3, fixture_soon()), 200);
-        body_is(client, "abc");
+        answer_is(client, "abc");
     }
     /* Nothing is sent that could be understood in another way. */
     static const char *const bad[][3] = {
@@ -62,7 +49,7 @@ static int client_asks(void *unused) {
     CHECK_EQ(weft_http_ask(client, "GET", "/hello", "Connection: close\r\n", NULL, 0, fixture_soon()), 200);
     CHECK_EQ(weft_http_answer_fields(client, 2, &name, &value), 3); /* a length, the close, */
     CHECK(weft_text_is(name, "Content-Type") && weft_text_is(value, "text/plain"));
-    body_is(client, "hello\n");
+    answer_is(client, "hello\n");
     CHECK(!weft_http_client_is_open(client));
     CHECK_EQ(weft_http_ask(client, "GET", "/hello", NULL, NULL, 0, fixture_soon()), -ECONNRESET);
     weft_http_client_close(client);

@@ -73,14 +73,9 @@ static int stale(void *unused) {
     (void)unused;
     weft_http_pool *pool;
     weft_http_client *client;
-    weft_io *listener;
-    weft_addr addr;
-    char url[100], at[64];
+    char url[100];
+    weft_io *listener = listen_here(url);
     REQUIRE_EQ(weft_http_pool_open(NULL, &pool), 0);
-    REQUIRE_EQ(weft_tcp_listen("127.0.0.1", 0, NULL, &listener), 0);
-    REQUIRE_EQ(weft_local_addr(listener, &addr), 0);
-    weft_addr_format(&addr, at, sizeof at);
-    snprintf(url, sizeof url, "http://%s/", at);
     weft_task *task = io_go(NULL, ends_them, listener);
     for (int i = 0; i < 3; i++) { /* the second on a new one; the third is tried on the second's, which ends then */
         CHECK_EQ(weft_http_fetch(pool, "GET", url, NULL, NULL, 0, fixture_soon(), &client), 200);
