@@ -31,7 +31,7 @@ static struct addrinfo *one(const char *text, const char *service, struct addrin
     return &both->info;
 }
 
-/* "<who answers: a, 6, 4>-<who says that there is none>.test": the others do not answer before they are let go, and then have none. */
+/* "<who answers: a, 6, 4>-<who says that there is none>.test": the others do not answer before they are let go, and then do not know. */
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **out) {
     size_t size = strlen(name);
     if (size < 5 || strcmp(name + size - 5, ".test")) {
@@ -53,7 +53,7 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
     if (!at) {
         while (!atomic_load(&let_go))
             harness_nap();
-        return EAI_NONAME;
+        return EAI_AGAIN; /* not sure: who knows more is waited for */
     }
     if (at > dash)
         return EAI_NONAME;
