@@ -156,22 +156,19 @@ static __attribute__((noinline)) int go_slowly(weft_runtime *rt, weft_fiber_fn f
     return weft_fiber_spawn(rt, &spec, handle);
 }
 
+/* All that calls others comes last, so that the usual way needs no frame. */
 int weft_fiber_go(weft_runtime *rt, weft_fiber_fn fn, void *arg, weft_task **handle) {
-    struct wefti_worker *w = wefti_worker_self();
-    if (WEFTI_UNLIKELY(!w || (rt && rt != w->rt) || w->parking || !fn))
+    struct wefti_worker *w = wefti_spawn_worker(rt);
+    if (WEFTI_UNLIKELY(!w || !fn || load_relaxed(&w->rt->stacks.refused) ||
+                       !load_relaxed(&w->rt->has_fibers))) /* each as in the slow way */
         return go_slowly(rt, fn, arg, handle);
-    rt = w->rt;
-    if (WEFTI_UNLIKELY(load_relaxed(&rt->phase) >= WEFTI_CANCELLING || load_relaxed(&rt->limited) ||
-                       load_relaxed(&rt->stacks.refused) ||
-                       !load_relaxed(&rt->has_fibers))) /* each as in the slow way */
-        return go_slowly(rt, fn, arg, handle);
-    struct weft_task *task = wefti_slab_take(&rt->slab, &w->cache, sizeof(struct wefti_fiber) - WEFTI_STATE_LARGE);
+    struct weft_task *task = wefti_slab_take_loaded(&w->cache, sizeof(struct wefti_fiber) - WEFTI_STATE_LARGE);
     if (WEFTI_UNLIKELY(!task))
-        return -ENOMEM;
+        return go_slowly(rt, fn, arg, handle);
     weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
     spec.fn = fn;
     spec.arg = arg;
-    fill(task, rt->yield_ops, &spec, rt->stack_log2, NULL, NULL);
+    fill(task, w->rt->yield_ops, &spec, w->rt->stack_log2, NULL, NULL);
     wefti_spawn_here(w, task, handle);
     return 0;
 }

@@ -187,7 +187,8 @@ static inline struct goal go_on_fresh(struct wefti_worker *w, struct wefti_stack
         wefti_worker_spend(w);
         if (WEFTI_LIKELY(wefti_worker_begin(w, next))) {
             bind(w, next, here);
-            give(w, next);
+            if (w->pinned.count) /* else there is nobody to follow it, and most end without waiting */
+                give(w, next);
             return (struct goal){here, next};
         }
         next = NULL;
@@ -215,12 +216,13 @@ static void runner(void *pass) {
             }
             if (WEFTI_UNLIKELY(fiber->owned != NULL)) /* its own: others only read it */
                 left_open(fiber);
-            if (WEFTI_UNLIKELY(fiber->migrate))
-                w = wefti_worker_here(); /* it may have come to another */
             if (WEFTI_UNLIKELY(fiber->preempted == WEFTI_PREEMPT_MAX))
                 status = -ETIME; /* R32 */
-            void *value = fiber->has_value ? fiber->value : status < 0 ? NULL : (void *)(intptr_t)status;
-            weft_result result = {status < 0 ? status : 0, value};
+            weft_result result = {status < 0 ? status : 0, status < 0 ? NULL : (void *)(intptr_t)status};
+            if (WEFTI_UNLIKELY(fiber->migrate | fiber->has_value)) {
+                w = wefti_worker_here(); /* it may have come to another */
+                result.value = fiber->has_value ? fiber->value : result.value;
+            }
             fiber->stack = NULL;
             wefti_worker_finish(w, task, result);
             to = go_on_fresh(w, stack);

@@ -17,6 +17,7 @@
 #ifndef WEFTI_SCHED_LIFO_H
 #define WEFTI_SCHED_LIFO_H
 
+#include "base/assert.h"
 #include "base/link.h"
 #include "plat/plat.h"
 
@@ -34,19 +35,23 @@ struct wefti_lifo {
     struct wefti_link *batch[WEFTI_BATCH_CAP];
 };
 
+/* False: a thief is there. */
+static inline bool wefti_lifo_try_enter(struct wefti_lifo *lifo) {
+    store_relaxed(&lifo->busy, 1);                     /* O1 */
+    fence_light();                                     /* O2, pairs with T2 */
+    if (WEFTI_LIKELY(load_acquire(&lifo->thief) == 0)) /* O3, pairs with T4 */
+        return true;
+    store_release(&lifo->busy, 0);
+    return false;
+}
+
 static inline void wefti_lifo_enter(struct wefti_lifo *lifo) {
-    for (;;) {
-        store_relaxed(&lifo->busy, 1);       /* O1 */
-        fence_light();                       /* O2, pairs with T2 */
-        if (load_acquire(&lifo->thief) == 0) /* O3, pairs with T4 */
-            return;
-        store_release(&lifo->busy, 0);
+    while (!wefti_lifo_try_enter(lifo))
         for (unsigned spin = 0; load_relaxed(&lifo->thief); spin++) /* a few instructions of another thread ... */
             if (spin < 64)
                 wefti_relax();
             else
                 wefti_thread_yield(); /* ... that does not run just now */
-    }
 }
 
 static inline void wefti_lifo_leave(struct wefti_lifo *lifo) { store_release(&lifo->busy, 0); } /* O4, pairs with T3 */

@@ -38,11 +38,13 @@ static inline void push_back(struct wefti_worker *w, struct wefti_link *item) {
         push_full(w, item);
 }
 
-/* The lock of lifo.h, where there are thieves at all. */
+/* The lock of lifo.h, where there are thieves at all.  try_enter: what is called at every poll does no more than that, and leaves it to a
+ * function that is called last, with all that is rare, to wait: so it needs no frame of its own. */
 static inline void enter(struct wefti_worker *w) {
     if (w->shared)
         wefti_lifo_enter(&w->lifo);
 }
+static inline bool try_enter(struct wefti_worker *w) { return !w->shared || wefti_lifo_try_enter(&w->lifo); }
 static inline void leave(struct wefti_worker *w) {
     if (w->shared)
         wefti_lifo_leave(&w->lifo);
@@ -53,19 +55,33 @@ static __attribute__((noinline)) void push_full_and_notify(struct wefti_worker *
     notify(w);
 }
 
-static void submit(struct wefti_worker *w, struct weft_task *task, enum wefti_submit why) {
-    struct wefti_link *back = &task->link;
-    if (why != WEFTI_SUBMIT_AGAIN) {
-        enter(w);
-        back = wefti_lifo_put(&w->lifo, back); /* B17 */
-        leave(w);
-        if (!back)
-            return; /* one task, and we are about to run it: nobody is woken */
-    }
-    if (WEFTI_LIKELY(wefti_ring_push(&w->ring, back)))
+static inline void push_and_notify(struct wefti_worker *w, struct wefti_link *item) {
+    if (WEFTI_LIKELY(wefti_ring_push(&w->ring, item)))
         notify(w);
     else
-        push_full_and_notify(w, back);
+        push_full_and_notify(w, item);
+}
+
+/* Inside: it is the newest (B17). */
+static inline void put_newest(struct wefti_worker *w, struct wefti_link *item) {
+    struct wefti_link *evicted = wefti_lifo_put(&w->lifo, item);
+    leave(w);
+    if (evicted) /* else it is one task, and we are about to run it: nobody is woken */
+        push_and_notify(w, evicted);
+}
+
+static __attribute__((noinline)) void enter_and_put(struct wefti_worker *w, struct wefti_link *item) {
+    enter(w);
+    put_newest(w, item);
+}
+
+static void submit(struct wefti_worker *w, struct weft_task *task, enum wefti_submit why) {
+    if (why == WEFTI_SUBMIT_AGAIN)
+        push_and_notify(w, &task->link);
+    else if (WEFTI_LIKELY(try_enter(w)))
+        put_newest(w, &task->link);
+    else
+        enter_and_put(w, &task->link);
 }
 
 /* A batch from the global queue (B25 to B27): one to run, then the buffer, then the ring.  Long tasks go to the ring at once,
@@ -93,42 +109,64 @@ static struct weft_task *fetch(struct wefti_worker *w, const void *own) {
     return wefti_task_of(first);
 }
 
-static struct weft_task *next(struct wefti_worker *w) {
-    struct weft_task *task;
-    bool batched = load_own(&w->lifo.batch_left) != 0;
-    if (WEFTI_UNLIKELY(--w->global_left == 0)) {
-        w->global_left = w->global_interval;
-        if (!batched && wefti_global_is_due(w) &&
-            (task = fetch(w, NULL))) /* B27: not before the last batch is used up */
-            return task;
-    }
-    struct wefti_link *item = NULL;
-    if (batched || load_own(&w->lifo.slot)) {
-        bool from_slot = false, capped = false;
-        enter(w);
-        item = wefti_lifo_take_batched(&w->lifo);
-        if (!item) {
-            item = wefti_lifo_take(&w->lifo);
-            from_slot = item != NULL;
-            capped = from_slot && w->lifo_polls >= WEFTI_LIFO_MAX;
-        }
-        leave(w);
-        if (capped) { /* B20: it has had its turns; to the back */
-            push_back(w, item);
-            item = NULL;
-        } else if (from_slot) {
-            w->lifo_polls++;
-            wefti_count(&w->counters.lifo_hits, 1);
-        }
-    }
-    if (!item) {
-        w->lifo_polls = 0;
-        item = wefti_ring_pop(&w->ring, w->shared);
-    }
-    if (item)
-        return wefti_task_of(item);
+/* Nothing is kept: first in, first out. */
+static __attribute__((noinline)) struct weft_task *fetch_last(struct wefti_worker *w) {
     w->busy_intervals = 0;
     return fetch(w, w);
+}
+
+static inline struct weft_task *next_in_order(struct wefti_worker *w) {
+    w->lifo_polls = 0;
+    struct wefti_link *item = wefti_ring_pop(&w->ring, w->shared);
+    return WEFTI_LIKELY(item != NULL) ? wefti_task_of(item) : fetch_last(w);
+}
+
+static __attribute__((noinline)) struct weft_task *next_but(struct wefti_worker *w, struct wefti_link *item) {
+    push_back(w, item); /* B20: it has had its turns; to the back */
+    return next_in_order(w);
+}
+
+/* Inside: of what we keep, a batched one first. */
+static inline struct weft_task *take_kept(struct wefti_worker *w) {
+    struct wefti_link *item = wefti_lifo_take_batched(&w->lifo);
+    if (item) {
+        leave(w);
+        return wefti_task_of(item);
+    }
+    item = wefti_lifo_take(&w->lifo);
+    leave(w);
+    if (WEFTI_UNLIKELY(!item)) /* a thief was faster */
+        return next_in_order(w);
+    if (WEFTI_UNLIKELY(w->lifo_polls >= WEFTI_LIFO_MAX))
+        return next_but(w, item);
+    w->lifo_polls++;
+    wefti_count(&w->counters.lifo_hits, 1);
+    return wefti_task_of(item);
+}
+
+static __attribute__((noinline)) struct weft_task *enter_and_take(struct wefti_worker *w) {
+    enter(w);
+    return take_kept(w);
+}
+
+static inline struct weft_task *next_of_own(struct wefti_worker *w) {
+    if (load_own(&w->lifo.batch_left) == 0 && !load_own(&w->lifo.slot))
+        return next_in_order(w);
+    return WEFTI_LIKELY(try_enter(w)) ? take_kept(w) : enter_and_take(w);
+}
+
+/* The global queue's turn. */
+static __attribute__((noinline)) struct weft_task *next_of_all(struct wefti_worker *w) {
+    struct weft_task *task;
+    w->global_left = w->global_interval;
+    if (load_own(&w->lifo.batch_left) == 0 && wefti_global_is_due(w) &&
+        (task = fetch(w, NULL))) /* B27: not before the last batch is used up */
+        return task;
+    return next_of_own(w);
+}
+
+static struct weft_task *next(struct wefti_worker *w) {
+    return WEFTI_UNLIKELY(--w->global_left == 0) ? next_of_all(w) : next_of_own(w);
 }
 
 /* What `w` got from another: count it. */

@@ -537,6 +537,8 @@ static inline bool wefti_worker_begin(struct wefti_worker *w, struct weft_task *
 
 /* Own fibers that followed each other have counted themselves in one number: now in the others too.  Before these are looked at or changed. */
 static inline void wefti_worker_settle(struct wefti_worker *w) {
+    if (!w->own_given)
+        return;
     uint32_t spent = w->own_given - w->own_left;
     w->own_given = w->own_left = 0;
     w->pinned_left -= spent;

@@ -148,7 +148,18 @@ int weft_spawn(weft_runtime *rt, const weft_spec *spec, weft_task **handle) {
     return start(rt, wefti_worker_self(), spec, handle);
 }
 
-int weft_go(weft_runtime *rt, weft_poll_fn poll, void *state, weft_task **handle) {
+static __attribute__((noinline)) int go_slowly(weft_runtime *rt, weft_poll_fn poll, void *state, weft_task **handle) {
     weft_spec spec = {.size = sizeof spec, .poll = poll, .state = state};
     return start(rt, wefti_worker_self(), &spec, handle);
+}
+
+/* All that calls others comes last, so that the usual way needs no frame. */
+int weft_go(weft_runtime *rt, weft_poll_fn poll, void *state, weft_task **handle) {
+    struct wefti_worker *w = wefti_spawn_worker(rt);
+    struct weft_task *task = WEFTI_LIKELY(w && poll) ? wefti_slab_take_loaded(&w->cache, 0) : NULL;
+    if (WEFTI_UNLIKELY(!task))
+        return go_slowly(rt, poll, state, handle);
+    fill(task, &(weft_spec){.poll = poll, .state = state});
+    wefti_spawn_here(w, task, handle);
+    return 0;
 }

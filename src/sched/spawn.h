@@ -19,7 +19,20 @@ int wefti_spawn_room(struct weft_runtime *rt, size_t state_size, struct wefti_ro
  * Returns 0; -EAGAIN; -ESHUTDOWN. */
 int wefti_spawn_submit(const struct wefti_room *room, weft_task **handle);
 
-/* The same for a task of the calling worker, which is not parking: cannot fail. */
+/* The calling worker, if a task of `rt` (NULL: the caller's) is spawned there and nobody needs to be asked; else NULL. */
+static inline struct wefti_worker *wefti_spawn_worker(const struct weft_runtime *rt) {
+    struct wefti_worker *w = wefti_worker_self();
+    if (WEFTI_UNLIKELY(!w || (rt && rt != w->rt) || w->parking))
+        return NULL;
+    if (WEFTI_UNLIKELY(load_relaxed(&w->rt->phase) >=
+                       WEFTI_CANCELLING)) /* stop.c walks again for who read it too early */
+        return NULL;
+    if (WEFTI_UNLIKELY(load_relaxed(&w->rt->limited))) /* set before there is anybody to ask about */
+        return NULL;
+    return w;
+}
+
+/* The same as submit for a task of that worker: cannot fail. */
 static inline void wefti_spawn_here(struct wefti_worker *w, struct weft_task *task, weft_task **handle) {
     wefti_word_spawn(&task->word, handle != NULL);
     wefti_count(&w->counters.spawned, 1);

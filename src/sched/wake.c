@@ -43,13 +43,15 @@ void wefti_submit(struct weft_task *task, enum wefti_submit why) {
     wefti_notify(rt, w);
 }
 
-void wefti_task_unref(struct weft_task *task, uint64_t clear) {
+static inline void unref(struct weft_task *task, uint64_t clear) {
     if (!wefti_word_unref(&task->word, clear))
         return;
     struct weft_runtime *rt = wefti_task_rt(task);
     struct wefti_worker *w = wefti_worker_of(rt);
     wefti_slab_give(&rt->slab, w ? &w->cache : NULL, task);
 }
+
+void wefti_task_unref(struct weft_task *task, uint64_t clear) { unref(task, clear); }
 
 /* One that rests on the calling worker needs no more than to be queued. */
 static bool wake_resting(struct weft_task *task) {
@@ -204,7 +206,7 @@ void weft_task_drop(weft_task *handle) {
         wefti_handle_is_dropped(handle, __func__);
     if ((word & WEFTI_JOINED) && wefti_word_join_unregister(&handle->word))
         wefti_task_unref((struct weft_task *)load_own(&handle->joiner), 0);
-    wefti_task_unref(handle, WEFTI_JOINABLE);
+    unref(handle, WEFTI_JOINABLE);
 }
 
 weft_task *weft_task_self(void) {

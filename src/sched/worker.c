@@ -14,7 +14,8 @@ static __attribute__((noinline)) void tell_joiner(struct weft_task *task) {
     wefti_task_unref(task, 0);
 }
 
-static inline void complete(struct wefti_worker *w, struct weft_task *task, void *value, struct wefti_owner *owner) {
+static inline __attribute__((always_inline)) void complete(struct wefti_worker *w, struct weft_task *task, void *value,
+                                                           struct wefti_owner *owner) {
     task->value = value;
     wefti_set_current(w, NULL); /* it may be gone soon */
     uint64_t word = wefti_word_to_complete(&task->word);

@@ -132,12 +132,14 @@ bool wefti_slab_refill(struct wefti_slab *slab, struct wefti_slab_cache *cache, 
     return loaded->count != 0;
 }
 
-void wefti_slab_drain(struct wefti_slab *slab, struct wefti_slab_cache *cache, unsigned size_class) {
+void wefti_slab_give_full(struct wefti_slab *slab, struct wefti_slab_cache *cache, unsigned size_class,
+                          struct wefti_link *slot) {
     struct wefti_magazine *loaded = &cache->classes[size_class].loaded, *spare = &cache->classes[size_class].spare;
     if (spare->count)
         give_full(slab, size_class, spare->first);
     *spare = *loaded;
     *loaded = (struct wefti_magazine){NULL, 0};
+    wefti_magazine_give(loaded, slot);
 }
 
 uint32_t wefti_slab_in_use(struct wefti_slab *slab, const char **names, uint32_t room) {

@@ -66,8 +66,9 @@ static inline struct weft_runtime *wefti_task_rt(const struct weft_task *task) {
 extern const uint16_t wefti_slab_size[WEFTI_SLAB_CLASSES];
 /* Load a magazine into an empty cache.  False: no memory. */
 bool wefti_slab_refill(struct wefti_slab *slab, struct wefti_slab_cache *cache, unsigned size_class);
-/* Make room in a cache whose loaded magazine is full. */
-void wefti_slab_drain(struct wefti_slab *slab, struct wefti_slab_cache *cache, unsigned size_class);
+/* Put a dead slot into a cache whose loaded magazine is full. */
+void wefti_slab_give_full(struct wefti_slab *slab, struct wefti_slab_cache *cache, unsigned size_class,
+                          struct wefti_link *slot);
 struct wefti_link *wefti_slab_take_outside(struct wefti_slab *slab, unsigned size_class);
 void wefti_slab_give_outside(struct wefti_slab *slab, unsigned size_class, struct wefti_link *slot);
 
@@ -94,6 +95,20 @@ static inline unsigned wefti_slab_class(size_t size) {
 
 /* -- Taking and giving. */
 
+static inline struct weft_task *wefti_slab_born(struct wefti_link *slot, unsigned size_class) {
+    struct weft_task *task = wefti_task_of(slot);
+    wefti_memory_live((char *)task + WEFTI_DEAD_FROM, wefti_slab_size[size_class] - WEFTI_DEAD_FROM);
+    task->size_class = (uint8_t)size_class;
+    return task;
+}
+
+/* The next, if it is there already; NULL: ask wefti_slab_take. */
+static inline struct weft_task *wefti_slab_take_loaded(struct wefti_slab_cache *cache, size_t state_size) {
+    unsigned size_class = wefti_slab_class(wefti_task_size(state_size));
+    struct wefti_magazine *loaded = &cache->classes[size_class].loaded;
+    return WEFTI_LIKELY(loaded->count) ? wefti_slab_born(wefti_magazine_take(loaded), size_class) : NULL;
+}
+
 /* A slot for a task with that much inline state, or NULL: no memory.  cache NULL: the caller is no worker.
  * The header is not initialised, but for size_class; the word is FREE. */
 static inline struct weft_task *wefti_slab_take(struct wefti_slab *slab, struct wefti_slab_cache *cache,
@@ -108,10 +123,7 @@ static inline struct weft_task *wefti_slab_take(struct wefti_slab *slab, struct 
     } else if (!(slot = wefti_slab_take_outside(slab, size_class))) {
         return NULL;
     }
-    struct weft_task *task = wefti_task_of(slot);
-    wefti_memory_live((char *)task + WEFTI_DEAD_FROM, wefti_slab_size[size_class] - WEFTI_DEAD_FROM);
-    task->size_class = (uint8_t)size_class;
-    return task;
+    return wefti_slab_born(slot, size_class);
 }
 
 /* Give a slot back, whose last reference is gone. */
@@ -125,8 +137,9 @@ static inline void wefti_slab_give(struct wefti_slab *slab, struct wefti_slab_ca
     store_relaxed(&task->word, WEFTI_FREE); /* we hold the last reference; walks do not take FREE slots */
     struct wefti_magazine *loaded = &cache->classes[size_class].loaded;
     if (WEFTI_UNLIKELY(loaded->count == WEFTI_SLAB_MAGAZINE))
-        wefti_slab_drain(slab, cache, size_class);
-    wefti_magazine_give(loaded, &task->link);
+        wefti_slab_give_full(slab, cache, size_class, &task->link); /* the last call: it needs no frame of ours */
+    else
+        wefti_magazine_give(loaded, &task->link);
 }
 
 /* How many slots are not free; the names of the first `room` of them.  When no worker is left, 0 means that nobody holds a reference to anything here, and that
