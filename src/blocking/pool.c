@@ -15,6 +15,7 @@ struct wefti_pool_thread {
     struct weft_pool *pool;
     struct wefti_thread os;
     struct wefti_park park;
+    struct wefti_nap nap;
     bool idle; /* in the list; under the lock */
 };
 
@@ -163,6 +164,7 @@ static void thread_main(void *arg) {
             pool->idle = self;
             pool->idle_count++;
         }
+        bool only = pool->idle_count == 1;
         wefti_lock_give(&pool->lock);
         tell(&ended);
         if (job) { /* B4 */
@@ -173,7 +175,8 @@ static void thread_main(void *arg) {
         }
         int64_t now = wefti_clock();
         int64_t until = pool->keep_alive < INT64_MAX - now ? now + pool->keep_alive : INT64_MAX;
-        if (!wefti_park_sleep(&self->park, until) && retire(pool, self))
+        bool spare = only && pool->rt && wefti_has_spare_cpu(pool->rt);
+        if (!wefti_nap_or_sleep(&self->nap, &self->park, until, spare) && retire(pool, self))
             return;
     }
 }

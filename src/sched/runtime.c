@@ -191,7 +191,8 @@ static int create(weft_config config, weft_runtime **out) {
     if (!rt)
         return -ENOMEM;
     rt->sched = scheds[config.sched];
-    rt->workers = rt->sched->one_thread ? 1 : config.workers ? config.workers : wefti_cpu_count();
+    rt->cpus = wefti_cpu_count();
+    rt->workers = rt->sched->one_thread ? 1 : config.workers ? config.workers : rt->cpus;
     if (rt->workers > WEFTI_WORKERS_MAX)
         rt->workers = WEFTI_WORKERS_MAX;
     rt->driven = config.driven;

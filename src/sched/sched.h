@@ -15,7 +15,7 @@
 #include "queue/ring.h"
 #include "sched/idle.h"
 #include "sched/lifo.h"
-#include "sched/park.h"
+#include "sched/nap.h"
 #include "stack/stack.h"
 #include "task/slab.h"
 #include "task/task.h"
@@ -146,6 +146,7 @@ struct wefti_worker {
     struct wefti_chain slots; /* process/table.c: free ones */
     int64_t met; /* sync/barge.c: when one of our fibers last found taken what it wanted */
     uint32_t look_left; /* polls until the clock and the descriptors are looked at; 0: there are none */
+    struct wefti_nap nap;
     uint32_t timers_helped; /* whose overdue timers we have looked at last */
 
     /* Shared. */
@@ -239,6 +240,7 @@ struct weft_runtime {
     const struct wefti_sched *sched;
     uint32_t workers; /* final once the gate is open */
     uint32_t allocated; /* length of the worker array */
+    uint32_t cpus; /* that we may use */
     _Atomic uint32_t gate; /* futex word: 1 once the threads may begin */
     bool driven;
     bool uring; /* its workers wait with io_uring, if they get one */
@@ -291,6 +293,11 @@ static inline struct wefti_worker *wefti_worker_of(const struct weft_runtime *rt
 static inline struct weft_task *wefti_current(const struct wefti_worker *w) { return load_own(&w->current); }
 static inline void wefti_set_current(struct wefti_worker *w, struct weft_task *task) {
     store_relaxed(&w->current, task); /* to others, for a look */
+}
+
+/* Is there a CPU on which none of our workers runs?  A hint. */
+static inline bool wefti_has_spare_cpu(struct weft_runtime *rt) {
+    return rt->cpus > 1 && rt->workers - wefti_idle_parked(&rt->idle) < rt->cpus;
 }
 
 /* The other workers, if tasks may be taken from them at all: in turn from `first`, or from a random one.

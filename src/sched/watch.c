@@ -4,8 +4,11 @@
 
 bool wefti_worker_doze(struct wefti_worker *w, int64_t until) {
     struct wefti_watch *watch = w->watch;
-    return watch ? wefti_park_poll(&w->park, &watch->poller, watch->events, WEFTI_EVENTS_MAX, until, &watch->count)
-                 : wefti_park_sleep(&w->park, until);
+    if (watch)
+        return wefti_park_poll(&w->park, &watch->poller, watch->events, WEFTI_EVENTS_MAX, until, &watch->count);
+    /* While another runs, what there is to do is his; when all sleep, it comes from outside. */
+    bool spare = w->rt->cpus > 1 && wefti_idle_parked(&w->rt->idle) == w->rt->workers;
+    return wefti_nap_or_sleep(&w->nap, &w->park, until, spare);
 }
 
 bool wefti_watch_dispatch(struct wefti_worker *w) {
