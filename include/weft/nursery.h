@@ -74,7 +74,8 @@ WEFT_API WEFT_MUST_USE int weft_nursery_init(weft_nursery *n, weft_runtime *rt, 
 WEFT_API WEFT_MUST_USE int weft_nursery_create(weft_runtime *rt, const weft_nursery_config *config, weft_nursery **out);
 
 /* Give back what weft_nursery_create gave.  If it has not been awaited, its children are cancelled, and awaited: may suspend.  In a poll task, or in its
- * drop function, nothing is awaited: the nursery goes when its last child has ended.  NULL is allowed.
+ * drop function, nothing is awaited: the nursery goes when its last child has ended.  NULL is allowed; so is one of weft_nursery_init, whose memory
+ * stays the caller's.
  * Call from: the owner.  A fiber that ends without having done so does it then.
  * Returns as weft_nursery_await; 0 in a poll task; on -EACCES, -EDEADLK and -EBUSY nothing has happened. */
 WEFT_API int weft_nursery_destroy(weft_nursery *n);

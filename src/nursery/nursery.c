@@ -368,8 +368,10 @@ int weft_nursery_destroy(weft_nursery *nursery) {
         return error;
     if (n->bound)
         weft_nursery_cancel(nursery);
+    bool heap = n->heap;
     error = wefti_nursery_await(n, WEFT_NEVER);
-    wefti_free(n, sizeof *n);
+    if (heap) /* else its memory is the caller's */
+        wefti_free(n, sizeof *n);
     return error;
 }
 

@@ -73,6 +73,9 @@ static int bad_arguments(void *arg) {
     CHECK_EQ(weft_nursery_count(&n), 0);
     CHECK_EQ(weft_nursery_await(&n), 0);
     CHECK_EQ(weft_nursery_destroy(NULL), 0);
+    REQUIRE_EQ(weft_nursery_init(&n, NULL, NULL), 0);
+    REQUIRE_EQ(weft_nursery_go(&n, wait_for_ever, NULL, NULL), 0);
+    CHECK_EQ(weft_nursery_destroy(&n), -ECANCELED); /* not awaited, and in our own memory */
     return 0;
 }
 
@@ -108,6 +111,10 @@ API_TEST(nursery_thread, "J27 J33 J36", .workers = {1, 2}) {
     REQUIRE_EQ(weft_nursery_go(&n, wait_for_ever, NULL, NULL), 0);
     weft_nursery_cancel(&n);
     CHECK_EQ(weft_nursery_await(&n), -ECANCELED);
+    REQUIRE_EQ(weft_nursery_init(&n, rt, NULL), 0);
+    REQUIRE_EQ(weft_nursery_go(&n, wait_for_ever, NULL, NULL), 0);
+    CHECK_EQ(weft_nursery_destroy(&n), -ECANCELED); /* its memory is ours, before and after */
+    CHECK_EQ(weft_nursery_destroy(&n), -ECANCELED);
     fixture_end(rt);
 }
 
