@@ -30,10 +30,16 @@ install(DIRECTORY include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MAT
 install(EXPORT weft NAMESPACE weft:: FILE weftTargets.cmake DESTINATION ${package_dir})
 write_basic_package_version_file(weftConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES cmake/weftConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/weftConfigVersion.cmake DESTINATION ${package_dir})
-configure_file(cmd/weft-cc weft-cc COPYONLY)
-configure_file(cmd/weft-cc weft-c++ COPYONLY) # it looks at its name
-foreach(name weft-cc weft-c++)
-  install(PROGRAMS cmd/weft-cc DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME ${name})
+if(NOT WEFT_SANITIZE)
+  add_library(weft_hook STATIC cmd/hook.c)
+  target_link_libraries(weft_hook PRIVATE weft_build weft_dev)
+  set_target_properties(weft_hook PROPERTIES OUTPUT_NAME weft-hook POSITION_INDEPENDENT_CODE ON)
+  install(TARGETS weft_hook)
+endif()
+file(RELATIVE_PATH weft_cc_libdir /p/${CMAKE_INSTALL_BINDIR} /p/${CMAKE_INSTALL_LIBDIR})
+foreach(name weft-cc weft-c++) # it looks at its name
+  configure_file(cmd/weft-cc ${name} @ONLY)
+  install(PROGRAMS ${CMAKE_CURRENT_BINARY_DIR}/${name} DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(FILES docs/man/weft-cc.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 RENAME ${name}.1)
 endforeach()
 # Paths are relative to the .pc file, so that the prefix may be chosen when installing.
