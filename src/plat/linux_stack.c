@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "plat/fault.h"
@@ -54,9 +56,9 @@ void wefti_stack_unmap(void *memory, size_t bytes) {
     munmap(memory, bytes);
 }
 
-/* Can it be read?  The call wants a mask there, and does nothing for want of a valid first argument. */
+/* Can it be read?  New memory is zero, so there is no 1 to wait for. */
 static bool is_readable(const void *address) {
-    return syscall(SYS_rt_sigprocmask, -1, address, NULL, (size_t)8) == -1 && errno == EINVAL;
+    return syscall(SYS_futex, address, FUTEX_WAIT_PRIVATE, 1, &(struct timespec){0}, NULL, 0) == -1 && errno == EAGAIN;
 }
 
 /* A guard in the page table costs nothing.  Before Linux 6.13 there is only mprotect, which splits a mapping in two, of which a
