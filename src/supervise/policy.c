@@ -145,11 +145,17 @@ int wefti_sup_config(const weft_supervisor_config *given, weft_supervisor_config
     if (error)
         return error;
     if ((unsigned)config->strategy > WEFT_STRATEGY_REST_FOR_ONE || config->period < 0 || config->backoff_max < 0 ||
-        !(config->backoff_factor >= 0) || !(config->backoff_jitter <= 1) || config->stable < 0) /* also: not a number */
+        !(config->backoff_factor == 0 || config->backoff_factor >= 1) ||
+        !(config->backoff_jitter <= 1) || /* also: not a number */
+        config->stable < 0 || (config->backoff_max && config->backoff_min > config->backoff_max))
         return -EINVAL;
     config->period = config->period ? config->period : 5 * SECOND;
     config->backoff_min = config->backoff_min ? config->backoff_min : SECOND;
-    config->backoff_max = config->backoff_max ? config->backoff_max : 90 * SECOND;
+    int64_t max = config->backoff_max                 ? config->backoff_max
+                  : config->backoff_min > 90 * SECOND ? config->backoff_min
+                                                      : 90 * SECOND;
+    config->backoff_max =
+        max < INT64_MAX / 4 ? max : INT64_MAX / 4; /* with a jitter, and the time of day, it is still a time */
     config->backoff_factor = config->backoff_factor > 0 ? config->backoff_factor : 2;
     config->backoff_jitter = config->backoff_jitter > 0 || config->backoff_jitter < 0 ? config->backoff_jitter : 0.1;
     config->stable = config->stable ? config->stable : 5 * SECOND;

@@ -217,12 +217,10 @@ API_TEST(supervisor_cancelled, "J3 J23 J25", .workers = {1, 2}) {
 
 /* While it pauses. */
 static int supervise_failing(void *arg) {
-    (void)arg;
     const weft_supervised_fiber child = {"a", fail_often, STATUS(1000), WEFT_RESTART_PERMANENT, 0};
     weft_supervisor_config config = WEFT_SUPERVISOR_CONFIG_INIT;
-    config.backoff_min = INT64_MAX / 2;
-    config.backoff_max = INT64_MAX / 2;
-    config.backoff_jitter = -1;
+    config.backoff_min = INT64_MAX; /* with a jitter */
+    config.backoff_max = (int64_t)(intptr_t)arg;
     config.report = note;
     return weft_supervise(&config, &child, 1);
 }
@@ -230,11 +228,13 @@ static int supervise_failing(void *arg) {
 API_TEST(supervisor_cancelled_in_pause, "J3 J25", .workers = {1, 2}, .sched = "ring deque fifo") {
     weft_runtime *rt = fixture_begin_patient();
     weft_task *task = NULL;
-    REQUIRE_EQ(weft_fiber_go(rt, supervise_failing, NULL, &task), 0);
-    REQUIRE_EVENTUALLY(runs == 1);
-    weft_task_cancel(task);
-    CHECK_EQ(fixture_finish(task).status, -ECANCELED);
-    CHECK_EQ(runs, 1);
+    for (int i = 0; i < 2; i++) { /* the longest is said, or follows */
+        REQUIRE_EQ(weft_fiber_go(rt, supervise_failing, (void *)(intptr_t)(i ? INT64_MAX : 0), &task), 0);
+        REQUIRE_EVENTUALLY(runs == i + 1);
+        weft_task_cancel(task);
+        CHECK_EQ(fixture_finish(task).status, -ECANCELED);
+        CHECK_EQ(runs, i + 1);
+    }
     fixture_end(rt);
 }
 
@@ -303,6 +303,12 @@ static int refused(void *arg) {
     CHECK_EQ(weft_supervise(&config, &child, 1), -EINVAL);
     config.backoff_jitter = 0;
     config.backoff_factor = NAN;
+    CHECK_EQ(weft_supervise(&config, &child, 1), -EINVAL);
+    config.backoff_factor = 0.5; /* shorter and shorter */
+    CHECK_EQ(weft_supervise(&config, &child, 1), -EINVAL);
+    config.backoff_factor = 0;
+    config.backoff_min = 2;
+    config.backoff_max = 1;
     CHECK_EQ(weft_supervise(&config, &child, 1), -EINVAL);
     child.stack_size = SIZE_MAX; /* the first start fails */
     CHECK_EQ(weft_supervise(NULL, &child, 1), -EINVAL);
