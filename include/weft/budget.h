@@ -94,8 +94,8 @@ WEFT_API void weft_free(void *memory);
 WEFT_API uint64_t weft_ops_used(void);
 
 /* Between the two, metering does not make the calling fiber yield; what is due comes at the last weft_preempt_on.  Nests, up to
- * 255 deep.  Waiting is still allowed and is what it is.  Outside fibers nothing happens.  Must be balanced, or the process
- * is ended. */
+ * 255 deep.  Waiting is still allowed and is what it is.  Outside fibers nothing happens.  More than that, or an `on` without its
+ * `off`, ends the process; what is still off when the fiber's function returns ends with the fiber. */
 WEFT_API void weft_preempt_off(void);
 WEFT_API void weft_preempt_on(void);
 

@@ -88,7 +88,8 @@ void weft_preempt_off(void) {
     struct wefti_fiber *self = wefti_fiber_self();
     if (!self)
         return;
-    wefti_assert(self->preempt_off < UINT8_MAX, self->preempt_off); /* nested 255 deep */
+    if (self->preempt_off == UINT8_MAX)
+        wefti_misuse("weft_preempt_off", "255 deep already: each needs a weft_preempt_on");
     self->preempt_off++;
 }
 
@@ -96,7 +97,8 @@ void weft_preempt_on(void) {
     struct wefti_fiber *self = wefti_fiber_self();
     if (!self)
         return;
-    wefti_assert(self->preempt_off > 0, 0); /* without an off before */
+    if (!self->preempt_off)
+        wefti_misuse("weft_preempt_on", "there was no weft_preempt_off before");
     if (--self->preempt_off == 0 && self->ops_left < 0)
         wefti_meter_due(self);
 }

@@ -278,7 +278,20 @@ static void on_without_off(void *arg) {
     weft_fiber_run(NULL, just_on, NULL, NULL);
 }
 
-TEST(meter_preempt_on_unmatched, "J5") { REQUIRE_ABORTS(on_without_off, NULL, "preempt_off > 0"); }
+TEST(meter_preempt_on_unmatched, "J5") { REQUIRE_ABORTS(on_without_off, NULL, "weft_preempt_on: there was no"); }
+
+static int just_off(void *arg) {
+    for (intptr_t left = (intptr_t)arg; left > 0; left--)
+        weft_preempt_off();
+    return 0;
+}
+
+static void off_too_often(void *arg) {
+    (void)arg;
+    weft_fiber_run(NULL, just_off, (void *)(intptr_t)256, NULL);
+}
+
+TEST(meter_preempt_off_too_deep, "J5") { REQUIRE_ABORTS(off_too_often, NULL, "weft_preempt_off: 255 deep"); }
 
 /* errno between a call and the look at it. */
 static int keep_errno(void *arg) {
@@ -338,6 +351,17 @@ static int endless(void *arg) {
     if (arg)
         atomic_fetch_add((atomic_uint *)arg, 1);
     metered_endless();
+}
+
+/* Forgotten: the next fiber, perhaps in the same memory and on the same stack, is preempted as ever. */
+API_TEST(meter_preempt_off_forgotten, "J5", .workers = {1}) {
+    weft_runtime *rt = fixture_begin(NULL);
+    CHECK_EQ(fixture_finish(fiber(rt, just_off, (void *)(intptr_t)255, false, false)).status, 0);
+    weft_task *loop = fiber(rt, endless, NULL, false, true), *other = fiber(rt, just_off, NULL, false, false);
+    CHECK_EQ(fixture_finish(other).status, 0);
+    weft_task_cancel(loop);
+    CHECK_EQ(fixture_finish(loop).status, -ECANCELED);
+    fixture_end(rt);
 }
 
 API_TEST(meter_discard, "J5 J25", .workers = {1, 2}) {
