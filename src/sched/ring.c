@@ -217,11 +217,25 @@ static struct weft_task *steal_from_stuck(struct wefti_worker *w, uint32_t first
     return NULL;
 }
 
+/* A few tasks are left to their owner as long as he gets to them, which he does if he has begun another poll since our last look: they
+ * are young, what they need is in his cache, and a fiber stays where it begins.  He whom nobody drives makes none. */
+static bool leave_alone(struct wefti_worker *w, struct wefti_worker *victim) {
+    uint32_t length = wefti_ring_length(&victim->ring);
+    if (length == 0 || length > WEFTI_YOUNG_MAX)
+        return length == 0;
+    uint64_t look = load_relaxed(&victim->counters.polls) << 11 | (victim->index + 1); /* a hint */
+    bool gets_on = w->last_look != look;
+    w->last_look = look;
+    return gets_on;
+}
+
 static struct weft_task *steal(struct wefti_worker *w, bool last) {
     struct wefti_others others = wefti_others_randomly(w);
     uint32_t first = others.at;
     for (struct wefti_worker *victim; (victim = wefti_others_next(&others));) {
         uint32_t taken;
+        if (!last && leave_alone(w, victim))
+            continue;
         struct wefti_link *item = wefti_ring_steal(&victim->ring, &w->ring, &taken);
         if (item)
             return stolen(w, item, taken);

@@ -23,6 +23,7 @@
 
 #define WEFTI_TICK_POLLS 128u                /* B34: polls between two maintenance passes */
 #define WEFTI_LIFO_MAX 3u                    /* B19: polls from the LIFO slot in a row */
+#define WEFTI_YOUNG_MAX 4u /* tasks in a ring that are left to its owner as long as he gets to them */
 #define WEFTI_AVERAGE_START 50000.0          /* B28: assumed ns a poll before anything was measured */
 #define WEFTI_LENGTH_START 5000.0            /* the same, where it decides on a wake: docs/decisions/0003 */
 #define WEFTI_BUSY_INTERVALS                                                                                           \
@@ -112,6 +113,7 @@ struct wefti_worker {
     double average; /* ns a poll: B28 */
     double length; /* the same from a shorter start: what a task in our own queue is taken to need */
     uint32_t watched; /* the worker we suspect of being stuck ... */
+    uint64_t last_look; /* ring.c: at a worker with a few tasks: its polls, and who it is */
     uint64_t watched_polls; /* ... and how many polls it had made; UINT64_MAX: nobody */
     struct wefti_random random;
     struct wefti_slab_cache cache;

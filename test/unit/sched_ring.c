@@ -343,6 +343,45 @@ TEST(ring_steals_from_all, "B1 W15") {
     rig_end(rt);
 }
 
+static void expect_stolen(struct wefti_worker *thief, struct weft_task *task, int number) {
+    REQUIRE(task);
+    CHECK_EQ(rig_number(&task->link), number);
+    thief->sched->submit(thief, task, WEFTI_SUBMIT_AGAIN); /* to be run with the others */
+}
+
+/* Decision 10: a few that are young stay with their owner while he gets to them. */
+TEST(ring_leaves_young_alone, "") {
+    struct weft_runtime *rt = rig_begin(&wefti_sched_ring, 2);
+    struct wefti_worker *owner = rig_be(rt, 0), *thief = &rt->worker[1];
+    rig_go_range(rt, 0, 4); /* three in the ring */
+    rig_be(rt, 1);
+    for (int look = 0; look < 20; look++) {
+        REQUIRE_EQ(wefti_sched_ring.steal(thief, false), NULL);
+        wefti_count(&owner->counters.polls, 1);
+    }
+    REQUIRE_EQ(wefti_sched_ring.steal(thief, false), NULL);
+    expect_stolen(thief, wefti_sched_ring.steal(thief, false), 0); /* he has stood still since */
+    CHECK_EQ(load_own(&thief->counters.stolen), 2);
+    CHECK_EQ(rig_run(rt, 1) + rig_run(rt, 0), 4);
+    rig_end(rt);
+}
+
+/* ... but not before a thief goes to sleep, nor when they are many. */
+TEST(ring_takes_young_at_last, "B1") {
+    struct weft_runtime *rt = rig_begin(&wefti_sched_ring, 2);
+    struct wefti_worker *thief = &rt->worker[1];
+    rig_be(rt, 0);
+    rig_go_range(rt, 0, 2);
+    rig_be(rt, 1);
+    expect_stolen(thief, wefti_sched_ring.steal(thief, true), 0);
+    rig_be(rt, 0);
+    rig_go_range(rt, 2, 8); /* one more than a few, with the one that was in the slot */
+    rig_be(rt, 1);
+    expect_stolen(thief, wefti_sched_ring.steal(thief, false), 1);
+    CHECK_EQ(rig_run(rt, 1) + rig_run(rt, 0), 8);
+    rig_end(rt);
+}
+
 /* A worker that is stuck in one poll does not keep the task in its slot from the others. */
 TEST(ring_steals_old_slot, "B1") {
     struct weft_runtime *rt = rig_begin(&wefti_sched_ring, 2);
