@@ -247,6 +247,8 @@ static void wait(struct wefti_reactor *r) {
     until = next < until ? next : until;
     for (uint32_t i = 0; active && i < r->spin && !wefti_park_has_token(&r->rt->control->park); i++)
         wefti_relax();
+    if (!wefti_park_has_token(&r->rt->control->park)) /* the watch */
+        wefti_stack_pool_trim(&r->rt->stacks, r->now);
     wefti_park_sleep(&r->rt->control->park, until); /* W2 */
 }
 

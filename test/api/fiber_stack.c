@@ -1,4 +1,4 @@
-/* fiber_stack.c - stacks of fibers: sizes, reuse, thousands alive. */
+/* fiber_stack.c - stacks of fibers: sizes, reuse, thousands alive, given back. */
 
 #include "fiber.h"
 #include "stack/stack.h"
@@ -153,4 +153,30 @@ static int make_crowd(void *arg) {
 API_TEST(fiber_stack_thousands, "J9", .workers = {1, 2, 4}, .timeout = 60) {
     static struct crowd crowd;
     CHECK_EQ(fiber_run(make_crowd, &crowd).status, 0);
+}
+
+/* -- Given back ------------------------------------------------------------------------------------------------------------ */
+
+static int make_idle_crowd(void *arg) {
+    struct crowd *crowd = arg;
+    for (unsigned i = 0; i < 4000; i++)
+        REQUIRE_EQ(weft_fiber_go(NULL, stand_in_crowd, crowd, NULL), 0);
+    while (event_waiting(&crowd->gate) < 4000)
+        weft_yield();
+    return 0;
+}
+
+/* A runtime that has nothing to do gives most of them to the system, whoever keeps the watch. */
+API_TEST(fiber_stack_given_back, "", .workers = {1, 2}, .sched = "ring deque fifo reactor") {
+    static struct crowd crowd;
+    if (harness_is_slow())
+        SKIP("sanitizers have memory of their own");
+    weft_runtime *rt = fixture_begin(NULL);
+    CHECK_EQ(fixture_finish(fiber_go(rt, make_idle_crowd, &crowd)).status, 0);
+    size_t most = harness_rss();
+    event_set(&crowd.gate);
+    REQUIRE_EVENTUALLY(weft_stats_live(rt) == 0);
+    CHECK_EQ(crowd.passed, 4000);
+    REQUIRE_EVENTUALLY(harness_rss() + (3000u * 4 << 10) < most);
+    fixture_end(rt);
 }
