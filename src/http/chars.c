@@ -53,7 +53,9 @@ bool weft_text_is_nocase(weft_text text, const char *other) {
 bool wefti_http_is_token(const char *text, size_t size) {
     return size > 0 && wefti_http_is_all(text, size, WEFTI_TOKEN);
 }
-bool wefti_http_is_value(const char *text, size_t size) { return wefti_http_is_all(text, size, WEFTI_VALUE); }
+bool wefti_http_is_value(const char *text, size_t size) {
+    return wefti_http_skip_value(text, text + size) == text + size;
+}
 
 int wefti_http_find_line(const char *bytes, size_t size, size_t *line) {
     const char *end = memchr(bytes, '\n', size);

@@ -25,6 +25,25 @@ static inline const char *wefti_http_skip(const char *p, const char *end, unsign
     return p;
 }
 
+/* The same for a value, which may be long: eight bytes at a time.  `odd` has the highest bit of each byte that is a control character; above the lowest
+ * such byte it may say so of others, too. */
+#define WEFTI_EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+static inline const char *wefti_http_skip_value(const char *p, const char *end) {
+    for (; end - p >= 8; p += 8) {
+        uint64_t word;
+        memcpy(&word, p, 8);
+        uint64_t not_del = word ^ WEFTI_EACH(0x7f);
+        uint64_t odd =
+            (((word - WEFTI_EACH(0x20)) & ~word) | ((not_del - WEFTI_EACH(1)) & ~not_del)) & WEFTI_EACH(0x80);
+        if (odd) {
+            if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+                p += __builtin_ctzll(odd) / 8;
+            break;
+        }
+    }
+    return wefti_http_skip(p, end, WEFTI_VALUE); /* a tab is one */
+}
+
 static inline bool wefti_http_is_all(const char *text, size_t size, unsigned class) {
     return wefti_http_skip(text, text + size, class) == text + size;
 }

@@ -46,31 +46,34 @@ static bool is_host(const char *at, size_t size) {
     return p == end;
 }
 
-/* A token of the same length as `other`, which is in lower case: of a token's characters only a letter becomes one by that bit. */
-static bool is_name(weft_text name, const char *other) {
-    for (size_t i = 0; i < name.size; i++)
-        if ((name.at[i] | 0x20) != other[i])
+/* A token of the same length as `other`, which is in lower case, and four or more: of a token's characters only a letter becomes one by that bit.
+ * Four at a time, the last of them perhaps twice. */
+static inline bool is_name_of(const char *name, const char *other, size_t size) {
+    for (size_t at = 0;; at = at + 8 <= size ? at + 4 : size - 4) {
+        uint32_t some, wanted;
+        memcpy(&some, name + at, 4);
+        memcpy(&wanted, other + at, 4);
+        if ((some | 0x20202020) != wanted)
             return false;
-    return true;
+        if (at + 4 == size)
+            return true;
+    }
 }
+#define is_name(name, other) is_name_of((name).at, (other), sizeof(other) - 1)
 
 /* "name: value" and its line end at `at`.  Its size; 0: more bytes; -400. */
 static int parse_field(const char *at, const char *end, struct wefti_http_field *field) {
     const char *p = wefti_http_skip(at, end, WEFTI_TOKEN);
-    if (p == end)
+    if (WEFTI_UNLIKELY(p == end))
         return 0;
-    if (*p != ':' || p == at) /* no space before it, no folded line */
+    if (WEFTI_UNLIKELY(*p != ':' || p == at)) /* no space before it, no folded line */
         return -400;
     field->name = (weft_text){at, (size_t)(p - at)};
     const char *value = p = wefti_http_skip_space(p + 1, end);
-    p = wefti_http_skip(p, end, WEFTI_VALUE);
-    if (p == end)
-        return 0;
-    if (*p != '\r')
-        return -400;
-    if (p + 1 == end)
-        return 0;
-    if (p[1] != '\n')
+    p = wefti_http_skip_value(p, end);
+    if (WEFTI_UNLIKELY(end - p < 2))
+        return p < end && *p != '\r' ? -400 : 0;
+    if (WEFTI_UNLIKELY(p[0] != '\r' || p[1] != '\n'))
         return -400;
     const char *last = p;
     while (last > value && wefti_http_is_space(last[-1]))
@@ -149,10 +152,10 @@ static int understand_field(struct wefti_http_head *head, bool request, struct f
     case 4:
         if (!request || !is_name(name, "host"))
             break;
-        if (head->has_host || !is_host(value.at, value.size))
+        if (WEFTI_UNLIKELY(head->has_host || !is_host(value.at, value.size)))
             return -400;
         head->has_host = true;
-        if (head->target.at[0] != '/')
+        if (WEFTI_UNLIKELY(head->target.at[0] != '/'))
             use_host_of(head->target, &field->value);
         break;
     case 6:
@@ -223,22 +226,18 @@ static int parse_fields(const char *bytes, size_t size, size_t at, const struct 
     for (;;) {
         const char *p = bytes + at, *end = bytes + size;
         if (p < end && *p == '\r') {
-            if (p + 1 < end && p[1] != '\n')
-                return -400;
-            if (p + 1 < end && at + 2 <= limits->head)
-                break;
-            return size >= limits->head ? -431 : 0;
+            if (WEFTI_UNLIKELY(p + 1 == end || p[1] != '\n' || at + 2 > limits->head))
+                return p + 1 < end && p[1] != '\n' ? -400 : size >= limits->head ? -431 : 0;
+            break;
         }
         if (WEFTI_UNLIKELY(count == limits->fields) && p < end)
             return -431;
         struct wefti_http_field *field = head ? &head->field[count] : &dropped;
         int used = parse_field(p, end, field);
-        if (used == 0)
-            return size >= limits->head ? -431 : 0;
-        if (used < 0)
-            return used;
+        if (WEFTI_UNLIKELY(used <= 0))
+            return used < 0 ? used : size >= limits->head ? -431 : 0;
         at += (size_t)used;
-        if (at > limits->head)
+        if (WEFTI_UNLIKELY(at > limits->head))
             return -431;
         count++;
         if (head && !error)
@@ -294,12 +293,12 @@ static int parse_request_line(const char *line, size_t size, size_t most, struct
     const char *p = line, *end = line + size, *target;
     p = wefti_http_skip(p, end, WEFTI_TOKEN);
     head->method = (weft_text){line, (size_t)(p - line)};
-    if (p < end && (*p != ' ' || p == line))
+    if (WEFTI_UNLIKELY(p < end && (*p != ' ' || p == line)))
         return head->method.size > most ? -414 : -400;
     target = p += p < end;
     p = wefti_http_skip(p, end, WEFTI_TARGET);
     head->target = (weft_text){target, (size_t)(p - target)};
-    if (p < end && *p != ' ')
+    if (WEFTI_UNLIKELY(p < end && *p != ' '))
         return (size_t)(p - line) > most ? -414 : -400;
     p += p < end;
     size_t left = (size_t)(end - p);
@@ -308,10 +307,10 @@ static int parse_request_line(const char *line, size_t size, size_t most, struct
             return -414;
         return may_be_version(p, left) ? 0 : -400;
     }
-    if ((size_t)(p + 8 - line) > most)
+    if (WEFTI_UNLIKELY((size_t)(p + 8 - line) > most))
         return -414;
     head->minor = parse_version(p);
-    if (head->minor < 0 || p[8] != '\r' || p[9] != '\n')
+    if (WEFTI_UNLIKELY(head->minor < 0 || p[8] != '\r' || p[9] != '\n'))
         return may_be_version(p, 10) ? head->minor : -400;
     return parse_target(head->target, head->method) ? (int)(p + 10 - line) : -400;
 }
@@ -322,9 +321,10 @@ int wefti_http_parse_request(const char *bytes, size_t size, const struct wefti_
                              struct wefti_http_head *head) {
     size_t at = 0;
     begin_head(head);
-    if (size &&
-        bytes[0] ==
-            '\r') { /* RFC 9112, 2.2: one empty line before a request, of clients that end a body with one too many */
+    if (WEFTI_UNLIKELY(
+            size &&
+            bytes[0] ==
+                '\r')) { /* RFC 9112, 2.2: one empty line before a request, of clients that end a body with one too many */
         if (size == 1)
             return 0;
         if (bytes[1] != '\n')
