@@ -28,15 +28,13 @@ void wefti_http_date_at(int64_t seconds, char text[WEFTI_HTTP_DATE]) {
 }
 
 /* Nobody switches fibers between the look and the copy. */
-void wefti_http_date(int64_t now, char text[WEFTI_HTTP_DATE]) {
+void wefti_http_date(int64_t now, bool sim, char text[WEFTI_HTTP_DATE]) {
     static __thread struct {
         int64_t from, until; /* of the monotonic clock */
         bool sim;
         char text[WEFTI_HTTP_DATE];
     } cache __attribute__((tls_model("initial-exec")));
-    struct wefti_worker *w = wefti_worker_here();
-    bool sim = w && w->rt->sim;
-    if (now < cache.from || now >= cache.until || sim != cache.sim) {
+    if (WEFTI_UNLIKELY(now < cache.from || now >= cache.until || sim != cache.sim)) {
         int64_t wall = sim ? now : wefti_wall_clock(); /* a simulation begins in 1970, always */
         wefti_http_date_at(wall / SECOND, cache.text);
         cache.from = now;

@@ -40,7 +40,7 @@ struct weft_http {
     bool sent_continue;
     /* Out. */
     enum wefti_http_phase phase;
-    int64_t began; /* weft_now() when the answer began ... */
+    int64_t began; /* when the answer began, or a tick later: weft_now() is not worth its price here ... */
     bool prompt;   /* ... which was all of it ... */
     const void *worker; /* ... in this turn of this worker: while it lasts, it is as good as now */
     uint64_t turn;
@@ -62,8 +62,8 @@ void wefti_http_body_begin(struct weft_http *x, int64_t length);
 /* Some of it; `most`: the limit, 0: none. */
 ssize_t wefti_http_body_read(struct weft_http *x, void *buffer, size_t size, uint64_t most, int64_t until);
 
-/* The Date field for a time of the monotonic clock that is now; and for seconds since 1970. */
-void wefti_http_date(int64_t now, char text[WEFTI_HTTP_DATE]);
+/* The Date field for a time of the monotonic clock, or of the simulator, that is now; and for seconds since 1970. */
+void wefti_http_date(int64_t now, bool sim, char text[WEFTI_HTTP_DATE]);
 void wefti_http_date_at(int64_t seconds, char text[WEFTI_HTTP_DATE]);
 
 struct weft_http *wefti_http_take(weft_io *io, const weft_http_options *options);

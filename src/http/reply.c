@@ -57,14 +57,12 @@ static inline char *add(char *at, const char *text, size_t size) {
 static inline char *add_text(char *at, const char *text) { return add(at, text, strlen(text)); }
 
 static inline char *add_number(char *at, uint64_t number) {
-    char digits[20];
-    size_t from = sizeof digits;
-    do
-        digits[--from] = (char)('0' + number % 10);
-    while (number /= 10);
-    while (from < sizeof digits)
-        *at++ = digits[from++];
-    return at;
+    unsigned digits = 1;
+    for (uint64_t limit = 10; digits < 20 && number >= limit; limit *= 10)
+        digits++;
+    for (char *digit = at + digits; digit > at; number /= 10)
+        *--digit = (char)('0' + number % 10);
+    return at + digits;
 }
 
 /* Checked, or ours. */
@@ -94,14 +92,14 @@ int weft_http_set(weft_http *x, const char *name, const char *value) {
 
 static bool has_no_body(int status) { return status < 200 || status == 204 || status == 304; }
 
-static char *add_status(char *at, int status) {
+static __attribute__((noinline)) char *add_status(char *at, int status) {
     at = add_number(add(at, "HTTP/1.1 ", 9), (uint64_t)status);
     at = add_text(add(at, " ", 1), reason(status));
     return add(at, "\r\n", 2);
 }
 
 /* What few answers have. */
-static char *add_rest(const struct weft_http *x, char *at, int status) {
+static __attribute__((noinline)) char *add_rest(const struct weft_http *x, char *at, int status) {
     if (!x->keep)
         at = add_text(at, "Connection: close\r\n");
     else if (x->head.minor == 0)
@@ -116,28 +114,27 @@ static char *add_rest(const struct weft_http *x, char *at, int status) {
 /* NULL: it may not be a field's value; or no room, as for any other field. */
 static char *add_type(const struct weft_http *x, char *at, const char *type, int *error) {
     size_t room = sizeof x->fields - x->fields_size;
-    if (room < 16) {
+    if (WEFTI_UNLIKELY(room < 16)) {
         *error = -ENOBUFS;
         return NULL;
     }
     at = add(at, "Content-Type: ", 14);
-    for (size_t size = 16; *type; type++) {
-        if (!(wefti_http_class(*type) & WEFTI_VALUE) || size++ >= room) {
-            *error = size > room ? -ENOBUFS : -EINVAL;
+    for (const char *limit = at + room - 16; *type; *at++ = *type++)
+        if (WEFTI_UNLIKELY(!(wefti_http_class(*type) & WEFTI_VALUE) || at == limit)) {
+            *error = wefti_http_class(*type) & WEFTI_VALUE ? -ENOBUFS : -EINVAL;
             return NULL;
         }
-        *at++ = *type;
-    }
     return add(at, "\r\n", 2);
 }
 
-/* Into `out`; nothing is sent yet.  type: NULL, or one field more. */
-static int begin_answer(struct weft_http *x, int status, int64_t length, const char *type) {
-    if (x->phase != WEFTI_HTTP_HEAD || status < 200 || status > 999 || length < -1)
+/* Into `out`; nothing is sent yet.  type: NULL, or one field more.  w: the calling worker, or NULL. */
+static inline __attribute__((always_inline)) int begin_answer(struct weft_http *x, const struct wefti_worker *w,
+                                                              int status, int64_t length, const char *type) {
+    if (WEFTI_UNLIKELY(x->phase != WEFTI_HTTP_HEAD || status < 200 || status > 999 || length < -1))
         return -EINVAL;
     bool bare = has_no_body(status);
     int error = 0;
-    if (x->body.error || (x->head.expects_continue && !x->sent_continue && !x->body.ended))
+    if (WEFTI_UNLIKELY(x->body.error || (x->head.expects_continue && !x->sent_continue && !x->body.ended)))
         x->keep = false; /* nobody knows where the next request begins: say so */
     x->chunked = length < 0 && !bare && x->head.minor == 1;
     if (length < 0 && !x->chunked && !bare)
@@ -145,10 +142,11 @@ static int begin_answer(struct weft_http *x, int status, int64_t length, const c
     x->out_left = bare ? 0 : length;
     char *at = x->out + x->out_size;
     at = WEFTI_LIKELY(status == 200) ? add(at, "HTTP/1.1 200 OK\r\n", 17) : add_status(at, status);
-    x->began = weft_now();
+    bool sim = w && w->rt->sim;
+    x->began = sim ? weft_now() : wefti_clock_coarse() + WEFTI_COARSE;
     x->prompt = false;
     if (!x->options->no_date) {
-        wefti_http_date(x->began, at);
+        wefti_http_date(x->began, sim, at);
         at += WEFTI_HTTP_DATE;
     }
     if (x->chunked)
@@ -165,7 +163,9 @@ static int begin_answer(struct weft_http *x, int status, int64_t length, const c
     return 0;
 }
 
-int weft_http_begin(weft_http *x, int status, int64_t length) { return begin_answer(x, status, length, NULL); }
+int weft_http_begin(weft_http *x, int status, int64_t length) {
+    return begin_answer(x, wefti_worker_here(), status, length, NULL);
+}
 
 /* -- The body ------------------------------------------------------------------------------------------------ */
 
@@ -177,24 +177,33 @@ static int64_t deadline(const struct weft_http *x) {
                                               : WEFT_NEVER;
 }
 
-static int flush(struct weft_http *x) {
+static inline int flush_now(struct weft_http *x) {
     size_t size = x->out_size;
     x->out_size = 0;
     ssize_t n = size ? weft_write(x->io, x->out, size, deadline(x)) : 0;
-    if (n < 0)
-        x->keep = false;
-    return n < 0 ? (int)n : 0;
+    if (WEFTI_LIKELY(n >= 0))
+        return 0;
+    x->keep = false;
+    return (int)n;
 }
+
+static __attribute__((noinline)) int flush(struct weft_http *x) { return flush_now(x); }
 
 #define PIECE ((size_t)256 << 10) /* of a body: so much within body_timeout, however long all of it takes */
 
-/* Behind what is in `out`, if it fits; else all of it at once, or piece by piece. */
-static int send(struct weft_http *x, const void *bytes, size_t size) {
-    if (x->out_size + size <= sizeof x->out) {
-        memcpy(x->out + x->out_size, bytes, size);
-        x->out_size += size;
+/* Behind what is in `out`, if it fits. */
+static inline bool append(struct weft_http *x, const void *bytes, size_t size) {
+    if (WEFTI_UNLIKELY(x->out_size + size > sizeof x->out))
+        return false;
+    memcpy(x->out + x->out_size, bytes, size);
+    x->out_size += size;
+    return true;
+}
+
+/* So, or else all of it at once, or piece by piece. */
+static __attribute__((noinline)) int send(struct weft_http *x, const void *bytes, size_t size) {
+    if (append(x, bytes, size))
         return 0;
-    }
     size_t some = size < PIECE ? size : PIECE;
     struct iovec parts[2] = {{x->out, x->out_size}, {(void *)(uintptr_t)bytes, some}};
     x->out_size = 0;
@@ -281,21 +290,22 @@ int weft_http_end(weft_http *x) {
 }
 
 int weft_http_reply(weft_http *x, int status, const char *type, const void *body, size_t size) {
-    int error = begin_answer(x, status, (int64_t)size, type);
     const struct wefti_worker *w = wefti_worker_here();
-    x->prompt = !error && w;
-    if (x->prompt) {
+    int error = begin_answer(x, w, status, (int64_t)size, type);
+    if (WEFTI_UNLIKELY(error))
+        return error;
+    x->prompt = w != NULL;
+    if (WEFTI_LIKELY(w != NULL)) {
         x->worker = w;
         x->turn = load_own(&w->counters.polls);
     }
-    if (!error && size && !has_no_body(status) && !x->is_head) {
+    if (size && !has_no_body(status) && !x->is_head) {
         x->out_left = 0;
-        error = send(x, body, size);
+        if (WEFTI_UNLIKELY(!append(x, body, size)) && (error = send(x, body, size)))
+            return error;
     }
-    if (error)
-        return error;
     x->phase = WEFTI_HTTP_ENDED;
-    return flush(x);
+    return flush_now(x); /* here: a return behind a system call is a wrong guess of the processor's */
 }
 
 /* -- Events -------------------------------------------------------------------------------------------------- */

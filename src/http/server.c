@@ -116,13 +116,16 @@ static int to_status(int error) {
     return error == -EMSGSIZE ? 413 : error == -EBADMSG ? 400 : error == -ETIMEDOUT ? 408 : 0;
 }
 
-/* The head of the next request is in the buffer, or comes.  Its size; 0: the connection has ended; a negative error, answered if it can be. */
-static int read_head(struct weft_http *x) {
-    int64_t until = WEFT_NOW; /* mostly it is there, and nobody has to look at the clock */
-    for (;;) {
-        int used = x->in_to > x->in_from
-                       ? wefti_http_parse_request(x->in + x->in_from, x->in_to - x->in_from, &x->limits, &x->head)
-                       : 0;
+static inline int parse_head(struct weft_http *x) {
+    return WEFTI_LIKELY(x->in_to > x->in_from)
+               ? wefti_http_parse_request(x->in + x->in_from, x->in_to - x->in_from, &x->limits, &x->head)
+               : 0;
+}
+
+/* ... of which not all is there, or it is none. */
+static __attribute__((noinline)) int read_rest(struct weft_http *x, int used) {
+    int64_t until = WEFT_NOW; /* mostly it is there by now, and nobody has to look at the clock */
+    for (;; used = parse_head(x)) {
         if (used > 0)
             return used;
         if (used < 0) {
@@ -145,8 +148,14 @@ static int read_head(struct weft_http *x) {
     }
 }
 
+/* The head of the next request is in the buffer, or comes.  Its size; 0: the connection has ended; a negative error, answered if it can be. */
+static inline int read_head(struct weft_http *x) {
+    int used = parse_head(x);
+    return WEFTI_LIKELY(used > 0) ? used : read_rest(x, used);
+}
+
 /* What the handler has left of the body.  False: the connection cannot go on. */
-static bool discard_body(struct weft_http *x) {
+static __attribute__((noinline)) bool discard_body(struct weft_http *x) {
     char buffer[512];
     size_t size = 0;
     if (x->head.expects_continue && !x->sent_continue)
@@ -161,26 +170,8 @@ static bool discard_body(struct weft_http *x) {
     return false;
 }
 
-/* A request whose head is there: call the handler, end the answer.  True: the connection goes on. */
-static bool answer(struct weft_http *x, int used, weft_http_handler handler, void *arg) {
-    /* The head stays where it is until the answer is out: the body is read from behind it, into the caller's buffer or the rest of
-     * this one. */
-    char *in = x->in;
-    size_t before = x->in_from + (size_t)used;
-    x->in += before;
-    x->in_room -= before;
-    x->in_to -= before;
-    x->in_from = 0;
-    x->phase = WEFTI_HTTP_HEAD;
-    x->keep = x->head.keep_alive;
-    x->is_head = x->head.method.size == 4 && memcmp(x->head.method.at, "HEAD", 4) == 0;
-    x->sent_continue = x->upgraded = x->prompt = false;
-    x->out_size = x->fields_size = 0;
-    x->chunked = false;
-    wefti_http_body_begin(x, x->head.length);
-    int error = handler(x, arg);
-    if (error > 0)
-        error = 0;
+/* The handler has returned before all of its answer was out. */
+static __attribute__((noinline)) void end_answer(struct weft_http *x, int error) {
     if (x->upgraded) {
         wefti_ws_end(x, error);
     } else if (x->phase == WEFTI_HTTP_HEAD) {
@@ -197,11 +188,34 @@ static bool answer(struct weft_http *x, int used, weft_http_handler handler, voi
         }
         weft_http_end(x);
     }
-    if (x->all) {
+}
+
+/* A request whose head is there: call the handler, end the answer.  True: the connection goes on. */
+static inline bool answer(struct weft_http *x, int used, weft_http_handler handler, void *arg) {
+    /* The head stays where it is until the answer is out: the body is read from behind it, into the caller's buffer or the rest of
+     * this one. */
+    char *in = x->in;
+    size_t before = x->in_from + (size_t)used;
+    x->in += before;
+    x->in_room -= before;
+    x->in_to -= before;
+    x->in_from = 0;
+    x->phase = WEFTI_HTTP_HEAD;
+    x->keep = x->head.keep_alive;
+    x->is_head = x->head.method.size == 4 && memcmp(x->head.method.at, "HEAD", 4) == 0;
+    x->sent_continue = x->upgraded = x->prompt = false;
+    x->out_size = x->fields_size = 0;
+    x->chunked = false;
+    wefti_http_body_begin(x, x->head.length);
+    int error = handler(x, arg);
+    error = error < 0 ? error : 0;
+    if (WEFTI_UNLIKELY(x->upgraded || x->phase != WEFTI_HTTP_ENDED))
+        end_answer(x, error);
+    if (WEFTI_UNLIKELY(x->all != NULL)) {
         wefti_free(x->all, x->all_size);
         x->all = NULL;
     }
-    bool goes_on = x->keep && !error && (x->body.ended || discard_body(x));
+    bool goes_on = x->keep && !error && (WEFTI_LIKELY(x->body.ended) || discard_body(x));
     if (WEFTI_UNLIKELY(x->in_to > x->in_from))
         memmove(in, x->in + x->in_from, x->in_to - x->in_from); /* what came behind it */
     x->in_to -= x->in_from;
@@ -212,7 +226,7 @@ static bool answer(struct weft_http *x, int used, weft_http_handler handler, voi
 }
 
 /* After an error: let the client read the answer before the connection is reset by what it still sends. */
-static void linger(weft_io *io) {
+static __attribute__((noinline)) void linger(weft_io *io) {
     char buffer[512];
     int64_t until = weft_after(LINGER);
     if (weft_shutdown(io, SHUT_WR))

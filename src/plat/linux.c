@@ -280,6 +280,12 @@ int64_t wefti_clock(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+int64_t wefti_clock_coarse(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 int64_t wefti_wall_clock(void) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME_COARSE, &now);

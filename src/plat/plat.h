@@ -57,6 +57,9 @@ int wefti_fence_heavy_init(void);
 /* -- Time ------------------------------------------------------------------------------------------- */
 /* Monotonic nanoseconds. */
 int64_t wefti_clock(void);
+/* The same as it was at the system's last tick, for less: never later, and earlier by less than WEFTI_COARSE unless the system is late itself. */
+#define WEFTI_COARSE INT64_C(10000000)
+int64_t wefti_clock_coarse(void);
 /* ns since 1970, as people count; may jump, and is as fine as the kernel's tick. */
 int64_t wefti_wall_clock(void);
 
