@@ -1,5 +1,5 @@
 /* http.c - HTTP/1.1 with keep-alive: requests a second, and CPU of the server a request, beside a bare epoll loop.
- * The load comes from wrk, when it is installed, or from net.c. */
+ * The load comes from net.c, in many short rounds; requests a second are those of wrk, when it is installed. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdio.h>
@@ -19,12 +19,13 @@ enum { PIECE = 1 << 20 };
 
 static bool have_wrk(void) { return system("command -v wrk >/dev/null 2>&1") == 0; }
 
-static uint64_t load_by_wrk(struct bench_run *run, struct bench_net *net, unsigned connections, unsigned ms) {
+static uint64_t load_by_wrk(struct bench_run *run, enum bench_server kind, struct bench_net *net,
+                            unsigned connections) {
     char command[128], line[256];
     unsigned long long count = 0;
     bool errors = false;
-    snprintf(command, sizeof command, "wrk -t1 -c%u -d%us http://127.0.0.1:%d/", connections, ms < 1000 ? 1 : ms / 1000,
-             net->port);
+    (void)kind;
+    snprintf(command, sizeof command, "wrk -t1 -c%u -d1s http://127.0.0.1:%d/", connections, net->port);
     FILE *wrk = popen(command, "re");
     while (wrk && fgets(line, sizeof line, wrk)) {
         if (strstr(line, "requests in"))
@@ -39,22 +40,24 @@ static uint64_t load_by_wrk(struct bench_run *run, struct bench_net *net, unsign
 
 static uint64_t load(struct bench_run *run, enum bench_server kind, struct bench_net *net, unsigned connections) {
     size_t date = kind == BENCH_SERVER_HTTP ? sizeof "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n" - 1 : 0;
-    return have_wrk() ? load_by_wrk(run, net, connections, 1000)
-                      : bench_net_load(run, net, connections, own_request, sizeof own_request - 1,
-                                       sizeof response - 1 + date, run->quick ? 200 : 1000);
+    return bench_net_load(run, net, connections, own_request, sizeof own_request - 1, sizeof response - 1 + date, 100);
 }
 
 static void http(struct bench_run *run) {
     static const unsigned connections[SIZES] = {64, 256};
     const enum bench_server by_epoll[] = {BENCH_SERVER_BARE, bench_net_measured(), BENCH_SERVER_HTTP};
     static const enum bench_server by_uring[] = {BENCH_SERVER_BARE_URING, BENCH_SERVER_FIBER_URING};
-    unsigned rounds = run->quick ? 1 : 3, served = bench_net_is_other() ? 2 : 3;
+    unsigned rounds = run->quick ? 1 : 15, served = bench_net_is_other() ? 2 : 3; /* short ones, as in echo.c */
+    bool wrk = have_wrk();
     for (int i = 0; i < SIZES; i++) {
         double *value = &run->value[i * FIGURES];
-        struct bench_load loads[3];
+        struct bench_load loads[3], by_wrk;
         if (!bench_net_compare(run, by_epoll, served, PIECE, response, connections[i], rounds, load, loads))
             return;
-        value[RATE] = loads[1].rate;
+        if (wrk && !bench_net_compare(run, &by_epoll[1], 1, PIECE, response, connections[i], run->quick ? 1 : 3,
+                                      load_by_wrk, &by_wrk))
+            return;
+        value[RATE] = wrk ? by_wrk.rate : loads[1].rate;
         value[CPU] = loads[1].cpu;
         value[RATIO] = loads[1].ratio;
         value[SERVER_CPU] = served == 3 ? loads[2].cpu : NAN;
