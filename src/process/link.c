@@ -129,6 +129,8 @@ void wefti_links_forget(struct wefti_processes *table, struct wefti_message *lin
 /* -- Links ------------------------------------------------------------------------------------------------------ */
 
 int wefti_link_both(struct wefti_processes *table, weft_pid self, weft_pid other) {
+    if (other == WEFT_PID_NONE)
+        return -ESRCH; /* a record of it would not be found again: that is what helpers are about */
     struct wefti_message *mine = NULL; /* if they were not linked already */
     int error = wefti_monitor_add(table, self, other, 0, &mine); /* L1 */
     if (error)

@@ -265,8 +265,10 @@ static inline struct wefti_process *wefti_process_at(struct wefti_processes *tab
 }
 /* Is the slot at a pid's place what the pid names?  Only a hint: the lane or the lock decides.  process: may be NULL. */
 static inline bool wefti_process_is(struct wefti_process *process, weft_pid pid) {
+    uint32_t generation = wefti_pid_generation(pid);
     return process && pid >> WEFTI_PID_KIND_SHIFT == WEFTI_PID_KIND &&
-           load_relaxed(&process->generation) == wefti_pid_generation(pid); /* a hint */
+           generation && /* as a slot has before its first owner, and after its last; it would fit a closed lane */
+           load_relaxed(&process->generation) == generation; /* a hint */
 }
 /* The slot that a pid names; NULL: none, or it has another owner by now.  Only a hint. */
 static inline struct wefti_process *wefti_process_find(struct wefti_processes *table, weft_pid pid) {
