@@ -72,7 +72,7 @@ WEFT_API int weft_send_ref(weft_runtime *rt, weft_pid to, uint64_t tag, void *da
 #define WEFT_TAG_RESERVED (UINT64_C(1) << 63)
 
 /* Send, and wait for a reply: a message with the same tag, which weft_reply sends.  In a process that is a fiber.  Other messages wait.
- * A reply that comes too late is thrown away.
+ * A reply that comes too late is thrown away; one that is waited for comes also when the caller's own mailbox is full.
  * Returns 0 and fills `reply`; -ETIMEDOUT; -ECANCELED; -ESRCH (also: it ended before it replied); -EINVAL (not in such a process); -EDEADLK (it
  * is the caller; in a filter); and as weft_send. */
 WEFT_API int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, weft_deadline until);
@@ -98,11 +98,11 @@ typedef enum weft_step_status {
     WEFT_STEP_YIELD = 2, /* when a command that I have yielded has completed; if there is none, as CONTINUE */
     WEFT_STEP_DONE = 3, /* I have ended; `status` is the result */
     WEFT_STEP_UPGRADE = 4, /* go on as another class: `upgrade` */
-} weft_step_status;
+} weft_step_status; /* any other value ends the process with -EINVAL */
 
 typedef struct weft_process_class weft_process_class;
 
-/* What a step says. */
+/* What a step says.  It is filled in with CONTINUE; set fields of it, do not write it as a whole. */
 typedef struct weft_step {
     weft_step_status status;
     int result; /* with DONE: 0 or a negative error */
@@ -113,7 +113,7 @@ typedef struct weft_step {
 } weft_step;
 
 /* In a step: ask for a command; its completion comes as a WEFT_MESSAGE_YIELD with that tag.  `data` is copied.
- * Returns 0; -ENOMEM; -EMSGSIZE. */
+ * Returns 0; -ENOMEM; -EMSGSIZE; -EINVAL (it is not what the step was given). */
 WEFT_API int weft_yield_command(weft_step *step, unsigned command, uint64_t tag, const void *data, size_t size);
 
 #define WEFT_PROCESS_STATE_MAX 432

@@ -60,7 +60,7 @@ typedef struct weft_config {
     weft_caps
         *caps; /* filled in by weft_runtime_create, weft_run and weft_fiber_run: the first capabilities; may be NULL */
     weft_poller poller; /* how the workers wait for descriptors */
-    uint32_t max_processes; /* alive at a time, then -EDQUOT, see <weft/process.h>; 0 = 4,194,304 */
+    uint32_t max_processes; /* alive at a time, then -EDQUOT, see <weft/process.h>; 0 = as many as fit, 16,777,216 */
     int64_t
         grace_ns; /* how long weft_runtime_stop and _destroy wait while nothing of what was cancelled ends; 0 = 2 s, negative or WEFT_NEVER = for ever */
 } weft_config;

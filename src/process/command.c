@@ -25,7 +25,9 @@ static struct handler **bucket_of(struct wefti_handlers *handlers, unsigned comm
 }
 
 int weft_yield_command(weft_step *step, unsigned command, uint64_t tag, const void *data, size_t size) {
-    struct wefti_commands *commands = (struct wefti_commands *)(void *)step->internal;
+    struct wefti_commands *commands = step ? (struct wefti_commands *)(void *)step->internal : NULL;
+    if (!commands)
+        return -EINVAL;
     if (size > UINT32_MAX)
         return -EMSGSIZE;
     struct wefti_message *message = wefti_message_new(commands->table, WEFT_MESSAGE_YIELD, tag, data, size);

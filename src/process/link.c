@@ -4,10 +4,11 @@
  *         is two records, one on each side; never two locks at once.
  * Race.   link:   L1 my own record                 end:  E1 alive = false, the list taken, under the lock
  *                 L2 the other's, or it has ended:       E2 for each record, under the other's lock: has it a record
- *                    take mine back                         of me?  It goes; then tell
+ *                    L3 take mine back                      of me?  It goes; then tell
  *         unlink: U1 my own goes, U2 the other's
  * Claim.  An end is told to a linked process once, or not at all if that has unlinked before; never after it has unlinked.
- * Why.    L2 before E1: E2 finds L1.  L2 after E1: it fails, and nothing is told but by the caller.  After U1, E2 finds nothing.
+ * Why.    L2 before E1: E2 finds L1.  L2 after E1: it fails, and L3 or E2 takes what L1 has put there; whoever does tells, which E2 can
+ *         if the other linked us, too, or we it before.  One that was there before L1 is E2's.  After U1, E2 finds nothing.
  */
 #include "process/helper.h"
 
@@ -128,11 +129,16 @@ void wefti_links_forget(struct wefti_processes *table, struct wefti_message *lin
 /* -- Links ------------------------------------------------------------------------------------------------------ */
 
 int wefti_link_both(struct wefti_processes *table, weft_pid self, weft_pid other) {
-    int error = wefti_monitor_add(table, self, other, 0, NULL); /* L1 */
+    if (other == WEFT_PID_NONE)
+        return -ESRCH; /* a record of it would not be found again: that is what helpers are about */
+    struct wefti_message *mine = NULL; /* if they were not linked already */
+    int error = wefti_monitor_add(table, self, other, 0, &mine); /* L1 */
     if (error)
         return error;
     error = wefti_monitor_add(table, other, self, 0, NULL); /* L2 */
-    if (error)
+    if (error == -ESRCH)
+        return mine && drop(table, self, other, 0) ? error : 0; /* L3: if not, E2 has told us, or will */
+    if (error && mine)
         drop(table, self, other, 0);
     return error;
 }

@@ -121,6 +121,19 @@ static int wait_for_room(struct wefti_process *process, struct wefti_waiter *wai
     return (int)waiter->result;
 }
 
+/* Under the lock, which is given back.  To a bounded mailbox the one answer that is waited for comes as what the system says does, or else a full
+ * one would keep it out, and the process waits for nothing else. */
+static int send_answer(struct wefti_processes *table, struct wefti_process *process, weft_pid to,
+                       struct wefti_message *message) {
+    bool awaited = process->awaits && wefti_rest(process)->asking == message->tag;
+    process->awaits &= !awaited;
+    wefti_lock_give(&process->lock);
+    if (awaited)
+        return wefti_mailbox_push_system(process, wefti_pid_generation(to), message) ? 0 : -ESRCH;
+    wefti_message_free(table, message); /* too late, or a second one */
+    return 0;
+}
+
 /* The lane was closed: a bounded mailbox, or none. */
 static int send_bounded(struct wefti_processes *table, weft_pid to, struct wefti_message *message, int64_t until) {
     struct wefti_chain dropped = {NULL, NULL, 0};
@@ -131,6 +144,8 @@ static int send_bounded(struct wefti_processes *table, weft_pid to, struct wefti
     struct wefti_process_rest *box = wefti_rest(process);
     int error = 0;
     bool first = false;
+    if (process->bounded && process->is_fiber && wefti_message_is_answer(message))
+        return send_answer(table, process, to, message);
     if (!process->bounded) {
         error = -ESRCH; /* it had not begun when we looked */
     } else if (box->max_bytes && message->size > box->max_bytes) {

@@ -69,6 +69,11 @@ _Static_assert(sizeof(struct wefti_message) <= WEFTI_NODE_SIZE, "a message is on
 /* The type of a record in a process's list that is neither a link nor a monitor: a helper (helper.h), whose task is `to`. */
 #define WEFTI_RECORD_HELPER 64
 
+/* The answer to a question of weft_ask. */
+static inline bool wefti_message_is_answer(const struct wefti_message *message) {
+    return message->is_reply && (message->tag & WEFT_TAG_RESERVED);
+}
+
 static inline struct wefti_message *wefti_message_of(struct wefti_link *link) {
     return (struct wefti_message *)(void *)link; /* its first field */
 }
@@ -135,6 +140,7 @@ struct wefti_process {
         named; /* under the lock.  told: that the runtime stops; named: has names, or is in groups (name.c) */
     uint8_t policy; /* fixed while it lives, as the next */
     bool own; /* the library's: weft_config.max_processes is for others */
+    bool awaits; /* of a bounded mailbox, under the lock: an answer has its place (receive.c) */
     union {
         uint32_t in_flight; /* the process's own: commands */
         uint32_t in_a_row; /* of a fiber: messages that it took without waiting (receive.c) */
@@ -149,7 +155,7 @@ struct wefti_process {
 /* Two lines more, that many a process never touches: what fibers and records use; what a bounded mailbox needs. */
 struct wefti_process_rest {
     _Alignas(64) struct wefti_message *current; /* the message that weft_receive gave last */
-    uint64_t asking; /* the number of weft_ask's question */
+    uint64_t asking; /* the number of weft_ask's question; when bounded, written under the lock */
     uint64_t monitors; /* numbers given so far */
     struct wefti_owner owner; /* of its fiber */
     uint64_t pending_bytes; /* when bounded; and so the next */
@@ -259,8 +265,10 @@ static inline struct wefti_process *wefti_process_at(struct wefti_processes *tab
 }
 /* Is the slot at a pid's place what the pid names?  Only a hint: the lane or the lock decides.  process: may be NULL. */
 static inline bool wefti_process_is(struct wefti_process *process, weft_pid pid) {
+    uint32_t generation = wefti_pid_generation(pid);
     return process && pid >> WEFTI_PID_KIND_SHIFT == WEFTI_PID_KIND &&
-           load_relaxed(&process->generation) == wefti_pid_generation(pid); /* a hint */
+           generation && /* as a slot has before its first owner, and after its last; it would fit a closed lane */
+           load_relaxed(&process->generation) == generation; /* a hint */
 }
 /* The slot that a pid names; NULL: none, or it has another owner by now.  Only a hint. */
 static inline struct wefti_process *wefti_process_find(struct wefti_processes *table, weft_pid pid) {

@@ -44,11 +44,11 @@ static struct wefti_link *next_item(const struct look *look) {
 
 /* A reply that nobody waits for any more. */
 static bool is_late(const struct wefti_process *self, const struct wefti_message *message) {
-    return message->is_reply && (message->tag & WEFT_TAG_RESERVED) && message->tag != wefti_rest(self)->asking;
+    return wefti_message_is_answer(message) && message->tag != wefti_rest(self)->asking;
 }
 
 static void use(struct wefti_process *self, const struct wefti_message *message) {
-    if (message->type == WEFT_MESSAGE)
+    if (message->type == WEFT_MESSAGE && !wefti_message_is_answer(message)) /* that was not counted */
         wefti_mailbox_used(self, 1, wefti_message_weight(message));
 }
 
@@ -150,6 +150,18 @@ static bool is_answer(const weft_message *message, void *arg) {
     return message->tag == wefti_rest(self)->asking;
 }
 
+/* 0: none any more.  The answer to this one may come, also into a mailbox that is full. */
+static void set_question(struct wefti_process *self, uint64_t number) {
+    if (WEFTI_UNLIKELY(self->bounded)) {
+        wefti_lock_take(&self->lock);
+        self->awaits = number != 0;
+        wefti_rest(self)->asking = number;
+        wefti_lock_give(&self->lock);
+    } else {
+        wefti_rest(self)->asking = number;
+    }
+}
+
 /* The other has ended, and its end is on its way to us: nobody wants to know. */
 static void forget_end(struct wefti_process *self) {
     struct look urgent = {&self->urgent, NULL};
@@ -183,9 +195,9 @@ int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, we
     if (!error) {
         /* What has come by now is no answer: however much that is, it is not looked at. */
         struct wefti_link *after = self->pending.count && !drops_oldest(self) ? self->pending.last : NULL;
+        set_question(self, number); /* first: the answer may be there at once */
         error = wefti_message_send(table, wefti_worker_here(), to, message, until);
         bool sent = !error;
-        wefti_rest(self)->asking = number;
         if (sent)
             error = receive(self, reply, is_answer, self, after, until);
         bool ended = sent && !error && reply->type == WEFT_MESSAGE_DOWN; /* then the record is the reply */
@@ -193,7 +205,7 @@ int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, we
             error = receive(self, reply, is_answer, self, after, WEFT_NOW) ? -ESRCH : 0;
         else if (!wefti_monitor_remove(table, to, record))
             forget_end(self);
-        wefti_rest(self)->asking = 0;
+        set_question(self, 0);
         if (sent)
             return error;
     }

@@ -83,8 +83,9 @@ weft_poll wefti_process_poll(struct weft_task *task, void *raw) {
         commands.asked.count = 0;
         weft_step out = {WEFT_STEP_CONTINUE, 0, NULL, (struct wefti_step *)(void *)&commands};
         int error = step(table, header, &out);
-        if (error >= 0 && out.status == WEFT_STEP_UPGRADE && !upgrade(header, out.upgrade))
-            error = -EINVAL;
+        if (WEFTI_UNLIKELY((unsigned)out.status >= WEFT_STEP_UPGRADE) && error >= 0 &&
+            (out.status != WEFT_STEP_UPGRADE || !upgrade(header, out.upgrade)))
+            error = -EINVAL; /* no status at all would be called for ever */
         if (error < 0 || out.status == WEFT_STEP_DONE) {
             wefti_messages_free(table, &commands.asked);
             return weft_done(task, error < 0 ? error : out.result < 0 ? out.result : 0, NULL);

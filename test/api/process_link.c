@@ -189,6 +189,30 @@ static int link_against_end(void *arg) {
 }
 API_TEST(process_link_against_end, "W6 W10", .workers = {1, 2, 4}) { in_process(link_against_end, NULL); }
 
+/* Who is linked, and links again while the other ends, ends with it all the same. */
+static int link_twice(void *arg) {
+    weft_pid pid = go_process(NULL, die_soon, arg);
+    int error = weft_link(pid), again = error ? error : weft_link(pid);
+    weft_message m;
+    REQUIRE(again == 0 || again == -ESRCH);
+    return error ? -EPIPE : weft_receive(&m, NULL, NULL, WEFT_NEVER); /* its reason is what counts */
+}
+static int link_twice_against_end(void *arg) {
+    (void)arg;
+    for (uintptr_t i = 0; i < (harness_is_slow() ? 100 : 1500); i++) {
+        weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+        weft_pid pid;
+        uint64_t monitor;
+        spec.fn = link_twice;
+        spec.arg = (void *)i;
+        REQUIRE_EQ(weft_process_spawn_monitored(&spec, &pid, &monitor), 0);
+        weft_message m = expect(WEFT_MESSAGE_DOWN);
+        CHECK_EQ(m.error, -EPIPE);
+    }
+    return 0;
+}
+API_TEST(process_link_twice_against_end, "W6 W10", .workers = {1, 2}) { in_process(link_twice_against_end, NULL); }
+
 static int monitor_against_end(void *arg) {
     unsigned count = harness_is_slow() ? 100 : 1500;
     (void)arg;

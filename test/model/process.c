@@ -357,7 +357,17 @@ static int link_it(void *arg) {
     mc_assert(weft_trap_exit(true) == 0);
     int error = weft_link(victim);
     mc_assert(error == 0 || error == -ESRCH);
-    if (mc_arg()) {
+    if (mc_arg() == 2) { /* who is linked already is told, whatever comes of linking again */
+        int again = error ? error : weft_link(victim);
+        mc_assert(again == 0 || again == -ESRCH);
+        int told = 0; /* -EIO by its end, -ESRCH by a call */
+        for (int left = again && !error ? 2 : 1; left; left--) {
+            mc_assert(weft_receive(&m, NULL, NULL, WEFT_NEVER) == 0);
+            told += m.error;
+        }
+        mc_assert(told == (error ? 0 : -EIO) + (again ? -ESRCH : 0));
+        mc_assert(weft_receive(&m, NULL, NULL, WEFT_NOW) == -ETIMEDOUT);
+    } else if (mc_arg()) {
         mc_assert(weft_unlink(victim) == 0);
         int came = 0;
         while (weft_receive(&m, NULL, NULL, WEFT_NOW) == 0)
@@ -393,6 +403,8 @@ MC_CASE(process_link_against_exit, link_against_exit, .arg = 0, .proves = "W6 W1
         .seconds = 6, .outcomes = "linked gone");
 MC_CASE(process_unlink_against_exit, link_against_exit, .arg = 1, .proves = "W6 W10", .bound = 1, .stale_counts = true,
         .seconds = 6, .outcomes = "linked gone");
+MC_CASE(process_link_twice_against_exit, link_against_exit, .arg = 2, .proves = "W6 W10", .mode = MC_PCT, .depth = 5,
+        .max_exec = 2000, .outcomes = "linked gone");
 MC_CASE(process_link_against_exit_deep, link_against_exit, .arg = 0, .proves = "W6 W10", .mode = MC_PCT,
         .max_exec = 4000, .outcomes = "linked gone");
 

@@ -1,0 +1,102 @@
+/* process_ask.c - asking, by one whose own mailbox is bounded and full. */
+#include "process.h"
+
+enum { FULL = 2 };
+
+/* Answers three times; only the first is an answer. */
+static int answer_thrice(void *arg) {
+    weft_message m;
+    (void)arg;
+    while (weft_receive(&m, NULL, NULL, WEFT_NEVER) == 0 && m.type == WEFT_MESSAGE)
+        for (int i = 0; i < 3; i++)
+            CHECK_EQ(weft_reply(&m, i ? "late" : m.data, i ? 4 : m.size), 0);
+    return 0;
+}
+
+/* Its mailbox is full: answers come, all else stays as it was. */
+static int ask_when_full(void *arg) {
+    weft_mailbox_policy policy = *(weft_mailbox_policy *)arg;
+    weft_pid server = go_process(NULL, answer_thrice, NULL);
+    weft_message m;
+    for (uint64_t tag = 1; tag <= FULL; tag++)
+        REQUIRE_EQ(weft_send(NULL, weft_self(), tag, "m", 1), 0);
+    for (int i = 0; i < 50; i++) {
+        REQUIRE_EQ(weft_ask(server, &i, sizeof i, &m, in_time()), 0);
+        REQUIRE_EQ(m.size, sizeof i);
+        CHECK_EQ(*(const int *)m.data, i);
+    }
+    if (policy == WEFT_MAILBOX_REFUSE || policy == WEFT_MAILBOX_BLOCK)
+        CHECK_EQ(weft_try_send(NULL, weft_self(), 9, NULL, 0), -ENOBUFS);
+    REQUIRE_EQ(weft_process_cancel(NULL, server), 0);
+    UNTIL(!weft_process_is_alive(NULL, server)); /* all it sent is here, or was thrown away */
+    CHECK_EQ(weft_ask(server, NULL, 0, &m, in_time()), -ESRCH);
+    for (uint64_t tag = 1; tag <= FULL; tag++)
+        CHECK_EQ(expect(WEFT_MESSAGE).tag, tag);
+    expect_none();
+    for (int round = 0; round < 3; round++) { /* answers have not been counted */
+        for (int i = 0; i < FULL; i++)
+            CHECK_EQ(weft_try_send(NULL, weft_self(), 5, "m", 1), 0);
+        if (policy == WEFT_MAILBOX_REFUSE || policy == WEFT_MAILBOX_BLOCK)
+            CHECK_EQ(weft_try_send(NULL, weft_self(), 9, NULL, 0), -ENOBUFS);
+        for (int i = 0; i < FULL; i++)
+            CHECK_EQ(expect(WEFT_MESSAGE).tag, 5);
+        expect_none();
+    }
+    return 0;
+}
+
+static void ask_bounded(uint32_t max_messages, uint64_t max_bytes) {
+    for (weft_mailbox_policy policy = WEFT_MAILBOX_REFUSE; policy <= WEFT_MAILBOX_DROP_OLDEST; policy++) {
+        weft_runtime *rt = fixture_begin_patient();
+        weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+        weft_task *task;
+        spec.fn = ask_when_full;
+        spec.arg = &policy;
+        spec.max_messages = max_messages;
+        spec.max_bytes = max_bytes;
+        spec.policy = policy;
+        REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, &task), 0);
+        CHECK_EQ(fixture_finish(task).status, 0);
+        fixture_end(rt);
+    }
+}
+API_TEST(process_ask_own_full, "W29 W30", .workers = {1, 2}) { ask_bounded(FULL, 0); }
+API_TEST(process_ask_own_full_bytes, "W29 W30", .workers = {1}) { ask_bounded(0, FULL); }
+
+/* A flood drops the oldest again and again; never an answer. */
+static atomic_bool over;
+static weft_pid flooded;
+
+static int flood(void *arg) {
+    (void)arg;
+    while (!atomic_load(&over)) {
+        weft_try_send(NULL, flooded, 1, NULL, 0);
+        weft_yield();
+    }
+    return 0;
+}
+static int ask_flooded(void *arg) {
+    weft_pid server = go_process(NULL, echo_server, NULL);
+    weft_message m;
+    (void)arg;
+    flooded = weft_self();
+    for (int i = 0; i < 4; i++)
+        go_process(NULL, flood, NULL);
+    for (int i = 0; i < (harness_is_slow() ? 100 : 1000); i++) {
+        REQUIRE_EQ(weft_ask(server, &i, sizeof i, &m, in_time()), 0);
+        CHECK_EQ(*(const int *)m.data, i);
+    }
+    atomic_store(&over, true);
+    return weft_process_cancel(NULL, server);
+}
+API_TEST(process_ask_flooded, "W29 W40", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_task *task;
+    spec.fn = ask_flooded;
+    spec.max_messages = 1;
+    spec.policy = WEFT_MAILBOX_DROP_OLDEST;
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    fixture_end(rt);
+}

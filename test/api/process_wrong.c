@@ -1,0 +1,100 @@
+/* process_wrong.c - processes whose own code is wrong, or is called from where it does not belong. */
+#include "process.h"
+
+/* -- What a step says ---------------------------------------------------------------------------------------- */
+
+static atomic_uint steps, closes;
+
+static int say(void *raw, const weft_message *events, size_t count, weft_step *out) {
+    (void)events, (void)count;
+    REQUIRE_LT(atomic_fetch_add(&steps, 1), 1000); /* it is not called for ever */
+    out->status = (weft_step_status) * (int *)raw;
+    return 0;
+}
+static int say_init(void *raw, weft_pid self, const char *method, const void *input, size_t size) {
+    (void)self, (void)method;
+    memcpy(raw, input, size);
+    return 0;
+}
+static void say_close(void *raw) {
+    (void)raw;
+    atomic_fetch_add(&closes, 1);
+}
+static const weft_process_class saying = {
+    .size = sizeof saying, .state_size = sizeof(int), .init = say_init, .step = say, .close = say_close};
+
+API_TEST(process_unknown_status, "W5 W6", .workers = {1, 2}) {
+    static const int unknown[] = {5, 77, -1, INT32_MIN, INT32_MAX};
+    weft_runtime *rt = fixture_begin_patient();
+    for (unsigned i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+        weft_task *task;
+        atomic_store(&steps, 0);
+        REQUIRE_EQ(spawn_class(rt, &saying, NULL, unknown[i], NULL, &task), 0);
+        CHECK_EQ(fixture_finish(task).status, -EINVAL);
+        CHECK_EQ(atomic_load(&steps), 1);
+        CHECK_EQ(atomic_load(&closes), i + 1);
+    }
+    fixture_end(rt);
+}
+
+/* Who writes the whole struct takes the library's part of it away. */
+static int overwrite(void *raw, const weft_message *events, size_t count, weft_step *out) {
+    (void)raw, (void)events, (void)count;
+    CHECK_EQ(weft_yield_command(NULL, WEFT_COMMAND_CLOCK, 1, NULL, 0), -EINVAL);
+    *out = (weft_step){.status = WEFT_STEP_DONE};
+    out->result = weft_yield_command(out, WEFT_COMMAND_CLOCK, 1, NULL, 0);
+    return 0;
+}
+
+API_TEST(process_step_overwritten, "W5", .workers = {1}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_process_class class_ = saying;
+    weft_task *task;
+    class_.step = overwrite;
+    REQUIRE_EQ(spawn_class(rt, &class_, NULL, 0, NULL, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, -EINVAL);
+    fixture_end(rt);
+}
+
+/* -- From another runtime, where the caller's pid is another's ------------------------------------------------- */
+
+struct abroad {
+    weft_runtime *rt;
+    weft_pid pid;
+};
+
+static int hear_from_abroad(void *arg) {
+    weft_message m;
+    (void)arg;
+    CHECK_EQ(weft_receive(&m, NULL, NULL, in_time()), 0);
+    CHECK_EQ(m.type, WEFT_MESSAGE_CANCEL);
+    CHECK_EQ(m.from, WEFT_PID_NONE);
+    CHECK_EQ(weft_receive(&m, NULL, NULL, in_time()), 0);
+    CHECK_EQ(m.type, WEFT_MESSAGE);
+    CHECK_EQ(m.from, WEFT_PID_NONE);
+    CHECK_EQ(weft_reply(&m, NULL, 0), -EINVAL);
+    return 0;
+}
+
+static int call_abroad(void *arg) {
+    struct abroad *abroad = arg;
+    CHECK_EQ(weft_process_cancel(abroad->rt, abroad->pid), 0);
+    CHECK_EQ(weft_send(abroad->rt, abroad->pid, 1, "a longer message, not inline", 29), 0);
+    return 0;
+}
+
+API_TEST(process_from_another_runtime, "W10 W30", .workers = {1, 2}) {
+    weft_runtime *here = fixture_begin_patient();
+    struct abroad abroad = {.rt = fixture_begin_patient()};
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_task *hears, *calls;
+    spec.fn = hear_from_abroad;
+    REQUIRE_EQ(weft_process_spawn(abroad.rt, &spec, &abroad.pid, &hears), 0);
+    spec.fn = call_abroad;
+    spec.arg = &abroad;
+    REQUIRE_EQ(weft_process_spawn(here, &spec, NULL, &calls), 0);
+    CHECK_EQ(fixture_finish(calls).status, 0);
+    CHECK_EQ(fixture_finish(hears).status, 0);
+    fixture_end(here);
+    fixture_end(abroad.rt);
+}
