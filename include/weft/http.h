@@ -74,7 +74,7 @@ WEFT_API weft_text weft_http_query(const weft_http *x); /* behind it, or empty *
 /* A field's value, by name without regard to case; {NULL, 0} when there is none.  The first of several.
  * Host is what an absolute target names, whatever the client said besides. */
 WEFT_API weft_text weft_http_field(const weft_http *x, const char *name);
-/* How many there are; the name and value of one of them, if there are so many. */
+/* How many there are; the name and value of one of them, if there are so many (NULL: not wanted). */
 WEFT_API unsigned weft_http_fields(const weft_http *x, unsigned index, weft_text *name, weft_text *value);
 /* The length that was declared; -1: chunked. 0: none. */
 WEFT_API int64_t weft_http_length(const weft_http *x);
