@@ -74,7 +74,7 @@ WEFT_API weft_text weft_http_query(const weft_http *x); /* behind it, or empty *
 /* A field's value, by name without regard to case; {NULL, 0} when there is none.  The first of several.
  * Host is what an absolute target names, whatever the client said besides. */
 WEFT_API weft_text weft_http_field(const weft_http *x, const char *name);
-/* How many there are; the name and value of one of them, if there are so many. */
+/* How many there are; the name and value of one of them, if there are so many (NULL: not wanted). */
 WEFT_API unsigned weft_http_fields(const weft_http *x, unsigned index, weft_text *name, weft_text *value);
 /* The length that was declared; -1: chunked. 0: none. */
 WEFT_API int64_t weft_http_length(const weft_http *x);
@@ -189,7 +189,8 @@ WEFT_API int weft_http_ask_end(weft_http_client *client, weft_deadline until);
 WEFT_API weft_text weft_http_answer_field(const weft_http_client *client, const char *name);
 WEFT_API unsigned weft_http_answer_fields(const weft_http_client *client, unsigned index, weft_text *name,
                                           weft_text *value);
-/* Some of its body.  0 at its end; errors as weft_http_ask, after which the connection cannot be used. */
+/* Some of its body.  0 at its end; errors as weft_http_ask, after which the connection cannot be used; when that was sent and failed, its error again;
+ * -EINVAL while a request is being sent. */
 WEFT_API ssize_t weft_http_answer_read(weft_http_client *client, void *buffer, size_t size, weft_deadline until);
 /* May the connection be used for another request?  It looks whether the server has closed it meanwhile, or said what nobody has asked; one that does so at this moment
  * is -ECONNRESET of weft_http_ask, and whether the request was served nobody knows. */
@@ -205,9 +206,10 @@ typedef struct weft_http_pool_options {
     size_t size; /* set by WEFT_HTTP_POOL_INIT */
     unsigned max_idle; /* connections that wait; 0 = 64 */
     unsigned max_idle_host; /* ... to one server; 0 = 8 */
-    unsigned max_redirects; /* that weft_http_fetch follows; 0 = 10 */
+    unsigned max_redirects; /* that weft_http_fetch follows; 0 = 10; WEFT_HTTP_NO_REDIRECTS: none */
     int64_t idle_timeout; /* ns that one may wait before it is closed instead of used; 0 = 30 s */
 } weft_http_pool_options;
+#define WEFT_HTTP_NO_REDIRECTS UINT32_MAX /* a redirect is the answer, as any other */
 #define WEFT_HTTP_POOL_INIT {sizeof(weft_http_pool_options), 0, 0, 0, 0}
 
 /* From anywhere; used by any number of fibers and threads.  options may be NULL.  Returns 0; -EINVAL; -E2BIG; -ENOMEM. */

@@ -3,7 +3,8 @@
  * What.   The system is asked for both kinds at once, and orders them.  Mostly it answers soon, and that is all.  When it does not within 50 ms, one of the
  *         two may be what it waits for: then each kind is asked for by itself as well.  Addresses of IPv6 are used at once, those of IPv4
  *         when IPv6 has had another 50 ms; whatever comes later joins the race.
- * Who.    A job of the names' pool a question.  It cannot be stopped, and may outlive who asks: what it fills in lies in memory that the last who
+ * Who.    A job of the names' pool a question; those for one kind have a pool of their own, so that a name which nobody answers for takes one thread of
+ *         the many that all share, and not three.  It cannot be stopped, and may outlive who asks: what it fills in lies in memory that the last who
  *         knows it frees.  A runtime with a resolver of its own asks that, for both kinds at once.
  * Words.  answer.result: 0 until it is there, then how many addresses, or a negative error; the addresses before it.  changed: set after it.
  * Checked by.  test/model/dns_late.c, test/api/dns_late.c */
@@ -64,7 +65,7 @@ static int begin(struct wefti_late_names *names, int kind) {
     spec.arg = &names->question[kind];
     spec.drop = drop;
     spec.name = "look up a name";
-    spec.pool = wefti_names_pool();
+    spec.pool = wefti_names_pool(kind != WEFTI_ALL);
     int error = spec.pool ? wefti_charge_syscall_call() : -ENOMEM;
     if (!error) {
         add_relaxed(&names->refs, 1); /* from ours */

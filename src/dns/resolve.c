@@ -18,7 +18,8 @@
 #include "queue/lock.h"
 #include "task/account.h"
 
-#define THREADS_MAX 16
+#define THREADS_MAX 64 /* names that nobody answers for may take as many, before others have to wait */
+#define LATE_MAX 16
 #define NAME_MAX_SIZE 1026 /* NI_MAXHOST, and a byte */
 #define SERVICE_SIZE 64
 
@@ -35,18 +36,18 @@ struct lookup {
 
 static struct {
     struct wefti_lock lock;
-    weft_pool *pool; /* made at first use, and never ended: a lookup may hang for ever */
+    weft_pool *pool[2]; /* made at first use, and never ended: a lookup may hang for ever */
 } names;
 
-weft_pool *wefti_names_pool(void) {
+weft_pool *wefti_names_pool(bool late) {
     weft_pool_config config = WEFT_POOL_CONFIG_INIT;
-    config.name = "dns";
+    config.name = late ? "dns-late" : "dns";
     config.threads_min = 1;
-    config.threads_max = THREADS_MAX;
+    config.threads_max = late ? LATE_MAX : THREADS_MAX;
     wefti_lock_take(&names.lock);
-    if (!names.pool && weft_pool_create(&config, &names.pool))
-        names.pool = NULL;
-    weft_pool *pool = names.pool;
+    if (!names.pool[late] && weft_pool_create(&config, &names.pool[late]))
+        names.pool[late] = NULL;
+    weft_pool *pool = names.pool[late];
     wefti_lock_give(&names.lock);
     return pool;
 }
@@ -119,7 +120,7 @@ static int look_up(struct lookup *lookup, weft_deadline until) {
     spec.arg = lookup;
     spec.drop = unref;
     spec.name = "look up a name";
-    spec.pool = wefti_names_pool();
+    spec.pool = wefti_names_pool(false);
     spec.abandon = true;
     int error = spec.pool ? wefti_charge_syscall_call() : -ENOMEM;
     if (error) {

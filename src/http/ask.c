@@ -82,6 +82,12 @@ static int write_head(struct weft_http_client *client, char head[WEFTI_REQUEST_M
 /* A server that has closed may have said why: its answer is read all the same. */
 static bool may_have_said(int error) { return error == -EPIPE || error == -ECONNRESET; }
 
+/* There is no answer: whoever reads it is told why. */
+static int no_answer(struct weft_http_client *client, int error) {
+    client->x->head.count = 0;
+    return client->x->body.error = error == -EPIPE ? -ECONNRESET : error; /* the peer is gone, whoever noticed */
+}
+
 /* The head, and `size` bytes of the body. */
 static int begin(struct weft_http_client *client, const char *method, const char *target, const char *fields,
                  int64_t length, const void *body, size_t size, int64_t until) {
@@ -90,10 +96,10 @@ static int begin(struct weft_http_client *client, const char *method, const char
     if (client->asks || (client->open && !x->body.ended))
         return -EBUSY; /* the last answer has not been read to its end */
     if (!client->open)
-        return -ECONNRESET;
+        return x->body.ended ? no_answer(client, -ECONNRESET) : -ECONNRESET;
     if (x->in_to > x->in_from) {
         client->open = false; /* an answer to nothing must not become that of the next request */
-        return -EBADMSG;
+        return no_answer(client, -EBADMSG);
     }
     wefti_client_drop_head(client);
     int n = write_head(client, head, method, target, fields, length);
@@ -112,7 +118,7 @@ static int begin(struct weft_http_client *client, const char *method, const char
     ssize_t sent = weft_writev(x->io, parts, size ? 2 : 1, until);
     client->sent = sent < 0 ? (int)sent : 0;
     if (client->sent && !may_have_said(client->sent))
-        return client->sent;
+        return no_answer(client, client->sent);
     client->asks = true;
     return 0;
 }
@@ -125,7 +131,7 @@ static int send_parts(struct weft_http_client *client, const struct iovec *parts
         return 0;
     client->sent = (int)n;
     client->asks = may_have_said(client->sent);
-    return client->sent;
+    return client->asks ? client->sent : no_answer(client, client->sent);
 }
 
 int weft_http_ask_begin(weft_http_client *client, const char *method, const char *target, const char *fields,
@@ -164,10 +170,8 @@ int weft_http_ask_end(weft_http_client *client, weft_deadline until) {
     int used = read_head(client, until);
     if (used >= 0 && x->head.status == 101 && !client->upgrades)
         used = -EBADMSG; /* what follows would be of a protocol that nobody asked for */
-    if (used < 0) {
-        x->head.count = 0;
-        return error ? error : used;
-    }
+    if (used < 0)
+        return no_answer(client, error ? error : used);
     client->status = x->head.status;
     keep_head(client, x->in_from + (size_t)used);
     wefti_http_body_begin(x, client->is_head ? 0 : x->head.length);

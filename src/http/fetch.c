@@ -128,7 +128,7 @@ static int run(struct fetch *f, weft_http_pool *pool, int64_t until, weft_http_c
         int status = ask(f, pool, until, &client);
         if (status < 0)
             return status;
-        if (!is_redirect(status) || !follow(f, client, status)) {
+        if (most == WEFT_HTTP_NO_REDIRECTS || !is_redirect(status) || !follow(f, client, status)) {
             *out = client;
             return status;
         }

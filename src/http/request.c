@@ -26,8 +26,10 @@ weft_text weft_http_field(const weft_http *x, const char *name) {
 
 unsigned weft_http_fields(const weft_http *x, unsigned index, weft_text *name, weft_text *value) {
     if (index < x->head.count) {
-        *name = x->head.field[index].name;
-        *value = x->head.field[index].value;
+        if (name)
+            *name = x->head.field[index].name;
+        if (value)
+            *value = x->head.field[index].value;
     }
     return x->head.count;
 }

@@ -59,11 +59,10 @@ int wefti_desc_begin(void) {
     return begin(&w);
 }
 
-int wefti_desc_ready(struct weft_io *io, int direction, const uint32_t *mark, bool *waited, int64_t until) {
+int wefti_desc_ready(struct weft_io *io, int direction, const uint32_t *mark, int64_t until) {
     uint32_t seen;
     struct wefti_worker *w = wefti_worker_here();
     int error = begin(&w);
-    *waited = false;
     if (error)
         return error;
     wefti_desc_lock_by(io, w);
@@ -72,8 +71,7 @@ int wefti_desc_ready(struct weft_io *io, int direction, const uint32_t *mark, bo
         return -EBADF;
     }
     io->users++;
-    *waited = !wefti_desc_is_worth(io, direction, mark);
-    if (*waited) {
+    if (!wefti_desc_is_worth(io, direction, mark)) {
         error = wait_and_unlock(io, w, direction, &seen, until);
         wefti_desc_lock(io);
     }

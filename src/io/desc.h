@@ -139,9 +139,9 @@ static inline bool wefti_desc_is_worth(const struct weft_io *io, int direction, 
     return io->ready[direction] || (mark && io->events[direction] != *mark);
 }
 
-/* Wait until it may be ready, without a system call.  0; a negative error.  *waited: an event has come meanwhile, so that it is ready for sure
- * (or was, if others read it too).  mark (may be NULL): an earlier number of events; if there have been more, it does not wait. */
-int wefti_desc_ready(struct weft_io *io, int direction, const uint32_t *mark, bool *waited, int64_t until);
+/* Wait until it may be ready, without a system call.  0; a negative error.  mark (may be NULL): an earlier number of events; if there have been
+ * more, it does not wait. */
+int wefti_desc_ready(struct weft_io *io, int direction, const uint32_t *mark, int64_t until);
 
 /* The same in a poll task: -EAGAIN when it has to wait. */
 int wefti_desc_ready_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction, const uint32_t *mark);

@@ -35,10 +35,9 @@ int weft_stream_wait(weft_io *below, const weft_stream_call *call, int events) {
     if (below->layer)
         return wefti_layer_wait(below, call, events);
     int direction = events == WEFT_FD_READ ? WEFTI_IN : WEFTI_OUT;
-    bool waited;
     if (call->self)
         return wefti_desc_ready_poll(below, call->self, call->wait, direction, call->mark);
-    return wefti_desc_ready(below, direction, call->mark, &waited, call->until);
+    return wefti_desc_ready(below, direction, call->mark, call->until);
 }
 
 uint32_t weft_stream_mark(weft_io *below, int events) {

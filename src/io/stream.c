@@ -153,17 +153,12 @@ bool wefti_io_is_silent(struct weft_io *io) {
 
 int weft_io_wait(weft_io *io, int events, weft_deadline until) {
     weft_stream_call call = {.until = until};
-    bool waited;
     if (events != WEFT_FD_READ && events != WEFT_FD_WRITE)
         return -EINVAL;
     if (WEFTI_UNLIKELY(io->layer))
         return wefti_layer_wait(io, &call, events);
     int direction = events == WEFT_FD_READ ? WEFTI_IN : WEFTI_OUT;
-    int error = wefti_desc_ready(io, direction, NULL, &waited, until);
-    if (error ? error != -ETIMEDOUT : waited)
-        return error;
-    /* Nobody knows of a new one, or of one that was read less than it had: ask, and wait if need be.  Nor, when it is too late, of what has come and was
-     * not told yet: one look, as a read has. */
+    /* An event may be of what was read before it was told (a ring does not ask again when it tells): so look, and wait again if need be. */
     return (int)wefti_desc_call(io, direction, look_once, &direction, 0, until);
 }
 

@@ -105,6 +105,35 @@ static int late(void *unused) {
     return 0;
 }
 
+/* Names that nobody answers for keep those that are answered waiting only when there are very many. */
+static int asks_in_vain(void *unused) {
+    (void)unused;
+    weft_io *io;
+    CHECK_LT(weft_tcp_connect("-.test", 1, &io, fixture_soon()), 0);
+    return 0;
+}
+
+static int beside_many(void *unused) {
+    (void)unused;
+    weft_task *task[40];
+    weft_addr addr;
+    for (int i = 0; i < 40; i++)
+        task[i] = io_go(NULL, asks_in_vain, NULL);
+    while (atomic_load(&asked[0]) < 40 || atomic_load(&asked[1]) + atomic_load(&asked[2]) < 10)
+        CHECK_EQ(weft_sleep(MS), 0);
+    for (int i = 0; i < 20; i++)
+        CHECK_EQ(weft_resolve("a-.test", "1", 0, &addr, 1, fixture_soon()), 1);
+    CHECK(!atomic_exchange(&let_go, true));
+    for (int i = 0; i < 40; i++)
+        CHECK_EQ(io_join(task[i]), 0);
+    return 0;
+}
+API_TEST(dns_late_beside_many, "", .workers = {2}) {
+    if (fixture_on("sim"))
+        return;
+    io_run(beside_many, NULL);
+}
+
 API_TEST(dns_late, "", .workers = {1, 2}) {
     if (fixture_on("sim")) /* where no time passes while the system is asked */
         return;

@@ -69,14 +69,47 @@ static int client_asks(void *unused) {
 }
 API_TEST(http_client_asks, "", .workers = {1, 2}) { io_run(client_asks, NULL); }
 
+/* A server that is gone is -ECONNRESET, whichever call notices it; and so says who reads the answer that there is not. */
+static int no_answer(void *unused) {
+    (void)unused;
+    static char much[1 << 20];
+    for (int kind = IO_SOCKETPAIR; kind <= IO_TCP; kind++)
+        for (size_t size = 0; size <= sizeof much; size += sizeof much / 2) {
+            weft_http_client *client;
+            weft_io *a, *b;
+            char byte;
+            REQUIRE(io_pair(kind, &a, &b));
+            REQUIRE_EQ(weft_http_client_open(a, "h", &client), 0);
+            CHECK_EQ(weft_close(b), 0);
+            CHECK_EQ(weft_io_wait(a, WEFT_FD_READ, fixture_soon()), 0);
+            CHECK_EQ(weft_http_ask(client, "POST", "/", NULL, much, size, fixture_soon()), -ECONNRESET);
+            CHECK_EQ(weft_http_answer_status(client), 0);
+            CHECK_EQ(weft_http_answer_read(client, &byte, 1, fixture_soon()), -ECONNRESET);
+            CHECK_EQ(weft_http_ask(client, "GET", "/", NULL, NULL, 0, fixture_soon()), -ECONNRESET);
+            weft_http_client_close(client);
+            CHECK_EQ(weft_close(a), 0);
+        }
+    weft_http_client *client;
+    weft_io *a, *b;
+    char byte;
+    REQUIRE_EQ(weft_socketpair(&a, &b), 0);
+    REQUIRE_EQ(weft_http_client_open(a, "h", &client), 0);
+    CHECK_EQ(weft_http_ask(client, "GET", "/", NULL, NULL, 0, weft_after(MS)), -ETIMEDOUT);
+    CHECK_EQ(weft_http_answer_read(client, &byte, 1, fixture_soon()), -ETIMEDOUT);
+    weft_http_client_close(client);
+    CHECK_EQ(weft_close(a), 0);
+    return weft_close(b);
+}
+API_TEST(http_no_answer, "", .workers = {1, 2}) { io_run(no_answer, NULL); }
+
 /* -- Any server -------------------------------------------------------------------------------------------------- */
 
 struct peer {
     const char *says;
-    int status;       /* expected of the request */
+    int status; /* expected of the request */
     const char *body; /* expected, if it was not negative */
-    int ends;         /* what the last read returns */
-    bool open;        /* afterwards */
+    int ends; /* what the last read returns */
+    bool open; /* afterwards */
 };
 
 static const struct peer peers[] = {

@@ -186,6 +186,13 @@ static int redirects(void *unused) {
     }
     CHECK_EQ(weft_http_pool_idle(pool), 2);
     weft_http_pool_close(pool);
+    weft_http_pool_options options = WEFT_HTTP_POOL_INIT;
+    options.max_redirects = WEFT_HTTP_NO_REDIRECTS;
+    REQUIRE_EQ(weft_http_pool_open(&options, &pool), 0);
+    fetch_is(&site, pool, "GET", "/a/b", 301, "moved");
+    fetch_is(&site, pool, "GET", "/tell", 200, "GET /tell secret|text/x|b|");
+    CHECK_EQ(weft_http_pool_idle(pool), 1);
+    weft_http_pool_close(pool);
     close_both(&site, &second);
     return 0;
 }

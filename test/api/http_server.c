@@ -320,6 +320,7 @@ static int with_fields(weft_http *x, void *unused) {
     CHECK_EQ(weft_http_begin(x, 200, -2), -EINVAL);
     CHECK_EQ(weft_http_write(x, "a", 1), -EINVAL);
     weft_text name, value;
+    CHECK_EQ(weft_http_fields(x, 0, NULL, NULL), 2);
     CHECK_EQ(weft_http_fields(x, 1, &name, &value), 2);
     CHECK(weft_text_is(name, "X") && weft_text_is(value, "y z"));
     CHECK(weft_text_is(weft_http_field(x, "x"), "y z") && !weft_http_field(x, "z").at);

@@ -44,6 +44,28 @@ static int tries(void *arg) {
 API_TEST(io_try, "", .workers = {1, 2}) { io_run(tries, NULL); }
 TEST(io_try_thread, "") { CHECK_EQ(tries(NULL), 0); }
 
+/* What is read before the poller has told of it is no reason to return. */
+static int told_late(void *unused) {
+    (void)unused;
+    for (int kind = 0; kind < IO_KINDS; kind++) {
+        weft_io *in, *out;
+        char byte;
+        if (!io_pair(kind, &in, &out))
+            continue;
+        CHECK_EQ(weft_io_wait(in, WEFT_FD_READ, weft_after(1000000)), -ETIMEDOUT); /* it is watched from now on */
+        for (int i = 0; i < 20; i++) {
+            REQUIRE_EQ(weft_write(out, "a", 1, fixture_soon()), 1);
+            while (weft_try_read(in, &byte, 1) != 1)
+                ;
+            CHECK_EQ(weft_io_wait(in, WEFT_FD_READ, weft_after(1000000)), -ETIMEDOUT);
+        }
+        CHECK_EQ(weft_close(in), 0);
+        CHECK_EQ(weft_close(out), 0);
+    }
+    return 0;
+}
+API_TEST(io_told_late, "", .workers = {1, 2}) { io_run(told_late, NULL); }
+
 /* -- A stream that turns letters around ------------------------------------------------------------------------------ */
 
 struct turned {

@@ -1,5 +1,9 @@
 /* io_uring.c - the poller on io_uring where the system refuses it, where others close what it watches, deadlines against data. */
 #define _GNU_SOURCE
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "../api/io_fixture.h"
@@ -88,6 +92,27 @@ API_TEST(io_uring_is_refused, "", .workers = {2}) {
             talk(rt);
         fixture_end(rt);
     }
+}
+
+/* A filter that allows to make rings, and forbids to use them: it stays until the test's process ends. */
+static void forbid(long call, unsigned error) {
+    struct sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {sizeof program / sizeof *program, program};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
+        SKIP("no filters of system calls here");
+}
+
+API_TEST(io_uring_cannot_be_entered, "", .workers = {2}) {
+    forbid(SYS_io_uring_enter, EPERM);
+    weft_runtime *rt = begin(WEFT_POLLER_URING);
+    CHECK_STR(weft_runtime_poller(rt), "epoll");
+    talk(rt);
+    fixture_end(rt);
 }
 
 /* Refused only when the workers come to make theirs. */
