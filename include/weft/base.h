@@ -46,9 +46,8 @@ WEFT_API weft_deadline weft_after(int64_t ns);
 /* The monotonic clock in nanoseconds; inside a `sim` runtime, that runtime's virtual clock. */
 WEFT_API int64_t weft_now(void);
 
-/* No handle.  A call that is given NULL for a task, runtime or channel returns -EINVAL, or if it returns no error does nothing and says
- * what is true of nothing (false, 0, NULL).  Objects that live in your memory (mutex, event, nursery, ...) have to be there, and so do
- * broadcasts and watches, but for their drop functions. */
+/* No handle.  A call that is given NULL for a task, runtime, or channel of any kind returns -EINVAL, or if it returns no error does nothing and
+ * says what is true of nothing (false, 0, NULL).  Objects that live in your memory (mutex, event, nursery, ...) have to be there. */
 
 /* A static, English sentence for any code that a weft function returned.  Never NULL.
  * Accepts the code with either sign; 0 is "success".  Unknown codes give "unknown error". */

@@ -58,8 +58,8 @@ WEFT_API unsigned weft_stats_searching(const weft_runtime *rt);
 WEFT_API uint64_t weft_stats_live(const weft_runtime *rt);
 
 /* Write to a file descriptor: every worker; every live task with name, state, and what it waits for; of a fiber also for how
- * long it has waited (to a tick of its worker; under `sim` in virtual time), and whose nursery it is in: fibers and their nurseries by name, the
- * outermost first.  (A nursery that a thread or a poll task has opened is not named.)
+ * long it has waited (to a tick of its worker; under `sim` in virtual time), who has the mutex or rwlock it waits for, and whose nursery it is in:
+ * fibers and their nurseries by name, the outermost first.  (A nursery that a thread or a poll task has opened is not named.)
  * Safe at any time, from any thread.  Returns 0 or a negative errno value from writing. */
 WEFT_API int weft_dump(weft_runtime *rt, int fd);
 

@@ -20,7 +20,7 @@ struct weft_subscriber {
 };
 
 int weft_broadcast_create(size_t value_size, size_t capacity, weft_broadcast **out) {
-    if (value_size > WEFT_CHAN_VALUE_MAX || capacity == 0 || capacity > WEFT_CHAN_CAPACITY_MAX)
+    if (!out || value_size > WEFT_CHAN_VALUE_MAX || capacity == 0 || capacity > WEFT_CHAN_CAPACITY_MAX)
         return -EINVAL;
     int error = wefti_chan_may_make();
     if (error)
@@ -38,7 +38,8 @@ int weft_broadcast_create(size_t value_size, size_t capacity, weft_broadcast **o
 }
 
 weft_broadcast *weft_broadcast_clone(weft_broadcast *broadcast) {
-    wefti_bell_ref(&broadcast->bell);
+    if (broadcast)
+        wefti_bell_ref(&broadcast->bell);
     return broadcast;
 }
 
@@ -52,6 +53,8 @@ static char *slot(struct weft_broadcast *broadcast, uint64_t number) {
 }
 
 int weft_broadcast_send(weft_broadcast *broadcast, const void *value) {
+    if (!broadcast)
+        return -EINVAL;
     wefti_lock_take(&broadcast->bell.lock);
     if (broadcast->bell.closed) {
         wefti_lock_give(&broadcast->bell.lock);
@@ -63,11 +66,16 @@ int weft_broadcast_send(weft_broadcast *broadcast, const void *value) {
     return 0;
 }
 
-void weft_broadcast_close(weft_broadcast *broadcast) { wefti_bell_close(&broadcast->bell); }
+void weft_broadcast_close(weft_broadcast *broadcast) {
+    if (broadcast)
+        wefti_bell_close(&broadcast->bell);
+}
 
 /* -- Subscribers --------------------------------------------------------------------------------------------- */
 
 int weft_subscribe(weft_broadcast *broadcast, weft_subscriber **out) {
+    if (!broadcast || !out)
+        return -EINVAL;
     struct weft_subscriber *subscriber = wefti_alloc(sizeof *subscriber);
     if (!subscriber)
         return -ENOMEM;
@@ -112,7 +120,7 @@ static int look_locking(struct weft_subscriber *subscriber, void *value, uint64_
 }
 
 int weft_subscriber_recv(weft_subscriber *subscriber, void *value, uint64_t *missed, weft_deadline until) {
-    int error = wefti_charge_channel_call();
+    int error = subscriber ? wefti_charge_channel_call() : -EINVAL;
     if (error)
         return error;
     for (;;) {
@@ -130,7 +138,7 @@ int weft_subscriber_recv(weft_subscriber *subscriber, void *value, uint64_t *mis
 int weft_subscriber_recv_poll(weft_subscriber *subscriber, weft_task *self, weft_wait *room, void *value,
                               uint64_t *missed) {
     struct wefti_poll_wait *wait = wefti_poll_wait_of(room);
-    int error = wefti_bell_poll_waits(&subscriber->broadcast->bell, wait);
+    int error = subscriber ? wefti_bell_poll_waits(&subscriber->broadcast->bell, wait) : -EINVAL;
     if (error)
         return error;
     error = look_locking(subscriber, value, missed);
@@ -177,5 +185,6 @@ static const struct weft_case_kind kind = {
     .what = "a broadcast", .try_now = try_now, .begin = begin, .end = end, .served = served};
 
 weft_case weft_case_subscriber(weft_subscriber *subscriber, void *value, uint64_t *missed) {
-    return (weft_case){.kind = &kind, .thing = subscriber, .value = value, .extra = missed};
+    return (weft_case){
+        .kind = subscriber ? &kind : &wefti_no_case, .thing = subscriber, .value = value, .extra = missed};
 }

@@ -40,7 +40,7 @@ static void end(weft_case *c, struct wefti_waiter *waiter, struct wefti_waiters 
 
 static bool try_nothing(weft_case *c) { return tried(c, -EINVAL); }
 
-static const struct weft_case_kind no_kind = {.what = "no channel", .try_now = try_nothing};
+const struct weft_case_kind wefti_no_case = {.what = "no channel", .try_now = try_nothing};
 
 /* -- Receiving ----------------------------------------------------------------------------------------------- */
 
@@ -61,11 +61,13 @@ static const struct weft_case_kind recv_kind = {
     .what = "a value from a channel", .try_now = try_recv, .begin = begin_recv, .end = end_recv, .served = served};
 
 weft_case weft_case_recv(weft_chan *ch, void *value) {
-    return (weft_case){.kind = ch ? &recv_kind : &no_kind, .thing = ch, .value = value};
+    return (weft_case){.kind = ch ? &recv_kind : &wefti_no_case, .thing = ch, .value = value};
 }
 
 weft_case weft_case_oneshot(weft_oneshot_receiver *receiver, void *value) {
-    return (weft_case){.kind = &recv_kind, .thing = receiver, .value = value}; /* it is a channel: oneshot.c */
+    return (weft_case){.kind = receiver ? &recv_kind : &wefti_no_case,
+                       .thing = receiver,
+                       .value = value}; /* it is a channel: oneshot.c */
 }
 
 /* -- Sending ------------------------------------------------------------------------------------------------- */
@@ -86,5 +88,5 @@ static const struct weft_case_kind send_kind = {
 
 weft_case weft_case_send(weft_chan *ch, const void *value) {
     return (weft_case){
-        .kind = ch ? &send_kind : &no_kind, .thing = ch, .value = (void *)(uintptr_t)value}; /* only read */
+        .kind = ch ? &send_kind : &wefti_no_case, .thing = ch, .value = (void *)(uintptr_t)value}; /* only read */
 }

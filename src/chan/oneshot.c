@@ -8,7 +8,7 @@ static weft_chan *of_sender(weft_oneshot_sender *sender) { return (weft_chan *)(
 static weft_chan *of_receiver(weft_oneshot_receiver *receiver) { return (weft_chan *)(void *)receiver; }
 
 int weft_oneshot_create(size_t value_size, weft_oneshot_sender **sender, weft_oneshot_receiver **receiver) {
-    int error = wefti_chan_may_make();
+    int error = sender && receiver ? wefti_chan_may_make() : -EINVAL;
     struct wefti_chan *ch = error ? NULL : wefti_chan_make(value_size, 1, 2, &error);
     if (ch) {
         *sender = (weft_oneshot_sender *)(void *)ch;
@@ -20,6 +20,8 @@ int weft_oneshot_create(size_t value_size, weft_oneshot_sender **sender, weft_on
 int weft_oneshot_send(weft_oneshot_sender *sender, const void *value) {
     struct wefti_chan *ch = wefti_chan_of(of_sender(sender));
     wefti_waker waker;
+    if (!ch)
+        return -EINVAL;
     wefti_chan_lock(ch);
     int error = wefti_chan_send_now(ch, value, &waker); /* 0 or -EPIPE: it is empty */
     ch->closed = true; /* nobody waits any more: there is one receiver, and it was served */

@@ -10,7 +10,7 @@ struct weft_watch {
 };
 
 int weft_watch_create(size_t value_size, const void *first, weft_watch **out) {
-    int error = value_size > WEFT_CHAN_VALUE_MAX ? -EINVAL : wefti_chan_may_make();
+    int error = !out || value_size > WEFT_CHAN_VALUE_MAX ? -EINVAL : wefti_chan_may_make();
     if (error)
         return error;
     struct weft_watch *watch = wefti_alloc(sizeof *watch + value_size);
@@ -26,7 +26,8 @@ int weft_watch_create(size_t value_size, const void *first, weft_watch **out) {
 }
 
 weft_watch *weft_watch_clone(weft_watch *watch) {
-    wefti_bell_ref(&watch->bell);
+    if (watch)
+        wefti_bell_ref(&watch->bell);
     return watch;
 }
 
@@ -36,6 +37,8 @@ void weft_watch_drop(weft_watch *watch) {
 }
 
 int weft_watch_set(weft_watch *watch, const void *value) {
+    if (!watch)
+        return -EINVAL;
     wefti_lock_take(&watch->bell.lock);
     if (watch->bell.closed) {
         wefti_lock_give(&watch->bell.lock);
@@ -48,6 +51,8 @@ int weft_watch_set(weft_watch *watch, const void *value) {
 }
 
 uint64_t weft_watch_get(weft_watch *watch, void *value) {
+    if (!watch)
+        return 0;
     wefti_lock_take(&watch->bell.lock);
     wefti_chan_copy(value, watch->value, watch->size);
     uint64_t version = watch->version;
@@ -55,7 +60,10 @@ uint64_t weft_watch_get(weft_watch *watch, void *value) {
     return version;
 }
 
-void weft_watch_close(weft_watch *watch) { wefti_bell_close(&watch->bell); }
+void weft_watch_close(weft_watch *watch) {
+    if (watch)
+        wefti_bell_close(&watch->bell);
+}
 
 /* 0; -EPIPE; -EAGAIN: the lock is held. */
 static int look_locking(struct weft_watch *watch, uint64_t *version, void *value) {
@@ -74,7 +82,7 @@ static int look_locking(struct weft_watch *watch, uint64_t *version, void *value
 }
 
 int weft_watch_wait(weft_watch *watch, uint64_t *version, void *value, weft_deadline until) {
-    int error = wefti_charge_channel_call();
+    int error = watch ? wefti_charge_channel_call() : -EINVAL;
     if (error)
         return error;
     for (;;) {
@@ -91,7 +99,7 @@ int weft_watch_wait(weft_watch *watch, uint64_t *version, void *value, weft_dead
 
 int weft_watch_wait_poll(weft_watch *watch, weft_task *self, weft_wait *room, uint64_t *version, void *value) {
     struct wefti_poll_wait *wait = wefti_poll_wait_of(room);
-    int error = wefti_bell_poll_waits(&watch->bell, wait);
+    int error = watch ? wefti_bell_poll_waits(&watch->bell, wait) : -EINVAL;
     if (error)
         return error;
     error = look_locking(watch, version, value);
@@ -137,5 +145,5 @@ static const struct weft_case_kind kind = {
     .what = "a watch", .try_now = try_now, .begin = begin, .end = end, .served = served};
 
 weft_case weft_case_watch(weft_watch *watch, uint64_t *version, void *value) {
-    return (weft_case){.kind = &kind, .thing = watch, .value = value, .extra = version};
+    return (weft_case){.kind = watch ? &kind : &wefti_no_case, .thing = watch, .value = value, .extra = version};
 }

@@ -458,7 +458,7 @@ bool wefti_fiber_grace_is_over(struct wefti_fiber *self, uint64_t word) {
 }
 
 static inline void wait_begin(struct wefti_worker *w, struct wefti_fiber *self, const char *what) {
-    store_relaxed(&self->waits, what); /* for dumps */
+    store_release(&self->waits, what); /* for dumps: pairs with D2 (task/fiber.h) */
     store_relaxed(&self->waits_since, WEFTI_UNLIKELY(w->rt->sim != NULL) ? wefti_now(w->rt) : w->measure_began);
 }
 

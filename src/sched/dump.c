@@ -57,14 +57,14 @@ uint16_t wefti_reason(struct weft_runtime *rt, const char *what) {
     return 0;
 }
 
-const char *wefti_describe(const struct weft_task *task) {
-    struct weft_task *of = (struct weft_task *)(uintptr_t)task;
+/* What it waits for, or NULL, and who has that: wefti_fiber_describe. */
+static const char *describe(struct weft_task *task, uint64_t *by, uint64_t *many) {
     const char *waits = NULL;
-    if (wefti_task_is_fiber(of))
-        return load_relaxed(&wefti_fiber_of(of)->waits); /* a static string, until it goes on */
+    if (wefti_task_is_fiber(task))
+        return wefti_fiber_describe(wefti_fiber_of(task), by, many);
     for (int i = 0; i < WEFTI_ANNEXES && !waits; i++) {
-        struct wefti_annex *annex = wefti_annex(wefti_task_rt(of), i);
-        waits = annex && annex->describe ? annex->describe(of) : NULL;
+        struct wefti_annex *annex = wefti_annex(wefti_task_rt(task), i);
+        waits = annex && annex->describe ? annex->describe(task) : NULL;
     }
     return waits;
 }
@@ -81,6 +81,38 @@ static void find_joined(struct weft_task *task, void *arg) {
     if ((load_relaxed(&task->word) & WEFTI_JOINED) && load_relaxed(&task->joiner) == find->waiter)
         find->name = task->name;
     wefti_task_unref(task, 0);
+}
+
+/* The task of that address, if there is one. */
+struct owned_by {
+    uint64_t by;
+    const char *name;
+};
+
+static void find_owner(struct weft_task *task, void *arg) {
+    struct owned_by *find = arg;
+    if ((uint64_t)(uintptr_t)task == find->by)
+        find->name = task->name;
+    wefti_task_unref(task, 0);
+}
+
+/* Of a fiber that waits for a lock: who has it.  Another task, also one that has ended and left it locked, may be at the address of one that is gone:
+ * a look. */
+static void keeper(const struct out *out, struct weft_runtime *rt, uint64_t by, uint64_t many, char *what,
+                   size_t room) {
+    struct owned_by find = {by, NULL};
+    char name[WEFTI_NAME_ROOM];
+    size_t used = strlen(what);
+    if (by && out->live <= FIND_MAX)
+        wefti_slab_walk(&rt->slab, find_owner, &find);
+    if (find.name)
+        snprintf(what + used, room - used, ", which task \"%s\" has", wefti_printable(find.name, name, sizeof name));
+    else if (by)
+        snprintf(what + used, room - used, ", which %s has",
+                 out->live <= FIND_MAX ? "no task of this runtime" : "somebody");
+    else if (many)
+        snprintf(what + used, room - used, ", which %llu %s", (unsigned long long)many,
+                 many == 1 ? "reader has" : "readers have");
 }
 
 /* Where `child` is, or the free entry where it would be. */
@@ -141,10 +173,10 @@ static void path_of(const struct places *places, const struct weft_task *task, c
 }
 
 /* How long it has waited: since the tick before it began to, so a little too long. */
-static void since(struct weft_runtime *rt, struct weft_task *task, char *what, size_t room) {
+static void since(struct weft_runtime *rt, struct weft_task *task, bool joins, char *what, size_t room) {
     int64_t ns, now = wefti_now(rt);
     if (wefti_task_is_fiber(task)) {
-        if (!load_relaxed(&wefti_fiber_of(task)->waits)) /* a look */
+        if (!joins && !load_relaxed(&wefti_fiber_of(task)->waits)) /* a look; who joins has nothing there */
             return;
         ns = now - load_relaxed(&wefti_fiber_of(task)->waits_since); /* as above */
     } else { /* modulo 2^32: 52 days */
@@ -165,12 +197,13 @@ static void dump_task(struct weft_task *task, void *arg) {
         return;
     }
     struct weft_runtime *rt = wefti_task_rt(task);
-    char text[640], name[WEFTI_NAME_ROOM], what[128] = "", path[PATH_ROOM] = "";
+    char text[768], name[WEFTI_NAME_ROOM], what[256] = "", path[PATH_ROOM] = "";
     uint64_t word = load_relaxed(&task->word); /* a look */
     if (wefti_task_life(task) == WEFTI_IDLE) {
         const char *reason = wefti_word_sub(word) ? load_acquire(&rt->reasons[wefti_word_sub(word)]) : NULL;
+        uint64_t by = 0, many = 0;
         if (!reason)
-            reason = wefti_describe(task);
+            reason = describe(task, &by, &many);
         struct joined_by find = {wefti_waker_task(task), NULL};
         char buffer[64];
         if (!reason && out->live <= FIND_MAX)
@@ -183,7 +216,8 @@ static void dump_task(struct weft_task *task, void *arg) {
             snprintf(what, sizeof what, ", waits for a waker that nobody holds");
         else
             snprintf(what, sizeof what, ", waits for a waker");
-        since(rt, task, what, sizeof what);
+        since(rt, task, find.name, what, sizeof what);
+        keeper(out, rt, by, many, what, sizeof what);
     }
     path_of(&out->places, task, path, sizeof path);
     int size = snprintf(text, sizeof text, "  task %p \"%s\" %s%s%s%s%s%s\n", (void *)task,

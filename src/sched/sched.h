@@ -431,8 +431,6 @@ void wefti_submit(struct weft_task *task, enum wefti_submit why);
 
 /* -- dump.c ------------------------------------------------------------------------------------------ */
 /* weft_dump with at most so many tasks. */
-/* As struct wefti_annex's describe; of fibers as well. */
-const char *wefti_describe(const struct weft_task *task);
 int wefti_dump(struct weft_runtime *rt, int fd, uint64_t most);
 /* The number of a string in the runtime's table of reasons; 0 when the table is full. */
 uint16_t wefti_reason(struct weft_runtime *rt, const char *what);

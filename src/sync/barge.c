@@ -151,6 +151,24 @@ static bool spin(struct wefti_sync *s, const struct wefti_barge *kind, uint64_t 
     }
 }
 
+/* L2 to L4, until it has it or gives up. */
+static int get_slowly(struct wefti_sync *s, const struct wefti_barge *kind, struct wefti_waiter *waiter, int64_t until,
+                      const char *what) {
+    for (bool again = false;; again = true) {
+        int error = try(s, kind, waiter, again);
+        if (error != -EAGAIN)
+            return error;
+        error = wefti_sync_sleep(s, waiter, until, what);
+        if (error) {
+            look_after(s, kind); /* it may have stood in the way */
+            return error;
+        }
+        if (waiter->result == WEFTI_OWNED)
+            return 0;
+        store_relaxed(&waiter->state, WEFTI_WAITING); /* nobody knows of it */
+    }
+}
+
 int wefti_barge_get(struct wefti_sync *s, const struct wefti_barge *kind, uint64_t want, int64_t until) {
     struct wefti_sync_poll record;
     struct wefti_waiter *waiter = &record.poll.waiter;
@@ -161,19 +179,13 @@ int wefti_barge_get(struct wefti_sync *s, const struct wefti_barge *kind, uint64
     if (error)
         return error;
     waiter->slot = (void *)(uintptr_t)want;
-    for (bool again = false;; again = true) {
-        error = try(s, kind, waiter, again);
-        if (error != -EAGAIN)
-            return error;
-        error = wefti_sync_sleep(s, waiter, until, kind->what);
-        if (error) {
-            look_after(s, kind); /* it may have stood in the way */
-            return error;
-        }
-        if (waiter->result == WEFTI_OWNED)
-            return 0;
-        store_relaxed(&waiter->state, WEFTI_WAITING); /* nobody knows of it */
-    }
+    struct wefti_fiber *self = wefti_fiber_self();
+    if (!self || !kind->by)
+        return get_slowly(s, kind, waiter, until, kind->what);
+    struct wefti_kept kept = {kind->what, kind->by, s}; /* F1 (task/fiber.h) */
+    error = get_slowly(s, kind, waiter, until, wefti_waits_kept(&kept)); /* F2, F3 */
+    wefti_fiber_kept_end(self);
+    return error;
 }
 
 int wefti_barge_too_late(struct wefti_sync *s, uint64_t found) {

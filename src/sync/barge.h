@@ -54,6 +54,8 @@ struct wefti_barge {
     uint64_t (*without)(uint64_t word, uint64_t want);
     int refused; /* the error of a give that cannot be */
     const char *what;
+    /* For dumps: who has it, as in struct wefti_kept; `thing` is the wefti_sync.  NULL: nobody can be named. */
+    uint64_t (*by)(const void *thing, uint64_t *many);
 };
 
 /* After L1 has failed: look a few times, then wait.  0; -ETIMEDOUT; -ECANCELED; -EINVAL. */

@@ -12,7 +12,11 @@ static struct wefti_sync *sync_of(const weft_mutex *mutex) { return wefti_sync_o
 
 static uint64_t with(uint64_t word, uint64_t me) { return word == 0 ? me : WEFTI_NONE; }
 static uint64_t without(uint64_t word, uint64_t me) { return word == me ? 0 : WEFTI_NONE; }
-static const struct wefti_barge kind = {with, without, -EPERM, "a mutex"};
+static uint64_t by(const void *thing, uint64_t *many) {
+    (void)many;
+    return load_relaxed(&((const struct wefti_sync *)thing)->word) & ~WEFTI_WAITERS; /* a look */
+}
+static const struct wefti_barge kind = {with, without, -EPERM, "a mutex", by};
 
 /* -- Locking --------------------------------------------------------------------------------------------- */
 

@@ -24,8 +24,13 @@ static inline uint64_t without(uint64_t word, uint64_t who) {
         return word == (who | WRITER) ? 0 : WEFTI_NONE;
     return (word & WRITER) || word < READER ? WEFTI_NONE : word - READER;
 }
-static const struct wefti_barge reading = {with, without, -EPERM, "a read lock"};
-static const struct wefti_barge writing = {with, without, -EPERM, "a write lock"};
+static uint64_t by(const void *thing, uint64_t *many) {
+    uint64_t word = load_relaxed(&((const struct wefti_sync *)thing)->word) & ~WEFTI_WAITERS; /* a look */
+    *many = word & WRITER ? 0 : word / READER;
+    return word & WRITER ? word & ~WRITER : 0;
+}
+static const struct wefti_barge reading = {with, without, -EPERM, "a read lock", by};
+static const struct wefti_barge writing = {with, without, -EPERM, "a write lock", by};
 
 /* -- Locking --------------------------------------------------------------------------------------------- */
 

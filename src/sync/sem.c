@@ -17,7 +17,7 @@ static uint64_t with(uint64_t word, uint64_t permits) {
 static uint64_t without(uint64_t word, uint64_t permits) {
     return word / PERMIT + permits <= UINT32_MAX ? word + permits * PERMIT : WEFTI_NONE;
 }
-static const struct wefti_barge kind = {with, without, -EOVERFLOW, "a semaphore"};
+static const struct wefti_barge kind = {with, without, -EOVERFLOW, "a semaphore", NULL};
 
 /* L1.  True when that many were there, and nobody waits. */
 static inline bool take(struct wefti_sync *s, uint64_t permits, uint64_t *found) {

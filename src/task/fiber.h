@@ -43,7 +43,7 @@ struct wefti_fiber {
 
     /* Zero at first, up to `waits_since`. */
     struct wefti_stack *stack; /* NULL: not begun, or ended */
-    _Atomic(const char *) waits; /* for dumps: what it waits for */
+    _Atomic(const char *) waits; /* for dumps: what it waits for; or a struct wefti_kept, see there */
     void **locals; /* table of fiber-locals, or NULL */
     struct wefti_owned *owned; /* the newest thing it has open; under the lock */
     struct wefti_lock lock; /* `owned` */
@@ -67,11 +67,49 @@ struct wefti_fiber {
     _Atomic int64_t grace; /* ... and that of whoever cancelled it */
 };
 
+/* What a fiber waits for that somebody has, who can be named: in its own frame.  Such a wait has wefti_waits_kept() in `waits`.
+ * Race.   fiber: F1 fill in kept              dump: D1 take the fiber's lock
+ *                F2 waits = kept (release)          D2 look at waits (acquire); kept, and the thing, are there
+ *                F3 wait; waits = NULL              D3 give the lock back
+ *                F4 take and give its lock
+ *                F5 leave the frame
+ * Claim.  D2 reads no frame that was left, and no thing that is gone.
+ * Why.    Until F5 the fiber is a user of the thing.  D3 before F4: so is D2 before F5.  F4 before D1: D2 sees what F3 wrote, or later. */
+struct wefti_kept {
+    const char *what; /* static */
+    /* Who has it: a task's address, or a thread's number; 0: nobody, or *many, which is 0 before. */
+    uint64_t (*by)(const void *thing, uint64_t *many);
+    const void *thing;
+};
+#define WEFTI_WAITS_KEPT (UINT64_C(1) << 63) /* no address of a program has that bit */
+static inline const char *wefti_waits_kept(const struct wefti_kept *kept) {
+    return (const char *)((uintptr_t)kept | WEFTI_WAITS_KEPT);
+}
+
 /* What an exhausted fiber waits for. */
 extern const char wefti_waits_budget[];
 
 _Static_assert(sizeof(struct wefti_fiber) == 192, "three cache lines");
 _Static_assert(offsetof(struct wefti_fiber, waits_since) == 112, "zero before that");
+
+/* D1 to D3: what it waits for, or NULL; *by and *many are only set when somebody has that.  Names are static. */
+static inline const char *wefti_fiber_describe(struct wefti_fiber *fiber, uint64_t *by, uint64_t *many) {
+    wefti_lock_take(&fiber->lock);
+    const char *waits = load_acquire(&fiber->waits); /* pairs with F2 */
+    if ((uintptr_t)waits & WEFTI_WAITS_KEPT) {
+        const struct wefti_kept *kept = (const struct wefti_kept *)((uintptr_t)waits & ~WEFTI_WAITS_KEPT);
+        *by = kept->by(kept->thing, many);
+        waits = kept->what;
+    }
+    wefti_lock_give(&fiber->lock);
+    return waits;
+}
+
+/* F4, by the fiber itself. */
+static inline void wefti_fiber_kept_end(struct wefti_fiber *self) {
+    wefti_lock_take(&self->lock);
+    wefti_lock_give(&self->lock);
+}
 
 static inline struct wefti_fiber *wefti_fiber_of(struct weft_task *task) {
     return (struct wefti_fiber *)(void *)task; /* task is the first field */

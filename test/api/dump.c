@@ -157,9 +157,9 @@ API_TEST(dump_nursery_path, "", .workers = {2}) {
     spec.arg = &event;
     spec.name = "database";
     REQUIRE_EQ(weft_fiber_spawn(rt, &spec, &outer), 0);
-    REQUIRE_EVENTUALLY(strstr(dump(rt), "\"query?\" idle, waits for an event for "));
+    REQUIRE_EVENTUALLY(strstr(dump(rt), "\"query?\" idle, waits for an event for ") &&
+                       strstr(text, "\"database\" idle, waits for queries for "));
     CHECK_CONTAINS(text, " s, in \"database\" > \"queries\"\n");
-    CHECK_CONTAINS(text, "\"database\" idle, waits for queries for ");
     spec.fn = open_deep;
     spec.arg = &deep;
     spec.name = "deep";

@@ -51,6 +51,51 @@ API_TEST(misuse_no_handle, "", .workers = {1}) {
     weft_waker_wake(weft_waker_of(NULL));
 }
 
+API_TEST(misuse_no_channel, "", .workers = {1}) {
+    uint64_t value = 7, version = 0, missed = 0;
+    weft_wait wait = {{0}};
+    weft_oneshot_sender *sender;
+    weft_oneshot_receiver *receiver;
+    weft_broadcast *broadcast;
+    CHECK_EQ(weft_oneshot_create(8, NULL, &receiver), -EINVAL);
+    CHECK_EQ(weft_oneshot_create(8, &sender, NULL), -EINVAL);
+    CHECK_EQ(weft_oneshot_send(NULL, &value), -EINVAL);
+    CHECK_EQ(weft_oneshot_recv(NULL, &value, WEFT_NEVER), -EINVAL);
+    CHECK_EQ(weft_oneshot_recv_poll(NULL, NULL, &wait, &value), -EINVAL);
+    CHECK(weft_oneshot_is_unwanted(NULL));
+    weft_oneshot_sender_drop(NULL);
+    weft_oneshot_receiver_drop(NULL);
+    CHECK_EQ(weft_broadcast_create(8, 1, NULL), -EINVAL);
+    CHECK_EQ(weft_broadcast_send(NULL, &value), -EINVAL);
+    CHECK(!weft_broadcast_clone(NULL));
+    weft_broadcast_close(NULL);
+    weft_broadcast_drop(NULL);
+    weft_subscriber *subscriber;
+    CHECK_EQ(weft_subscribe(NULL, &subscriber), -EINVAL);
+    REQUIRE_EQ(weft_broadcast_create(8, 1, &broadcast), 0);
+    CHECK_EQ(weft_subscribe(broadcast, NULL), -EINVAL);
+    weft_broadcast_drop(broadcast);
+    weft_unsubscribe(NULL);
+    CHECK_EQ(weft_subscriber_recv(NULL, &value, &missed, WEFT_NEVER), -EINVAL);
+    CHECK_EQ(weft_subscriber_recv_poll(NULL, NULL, &wait, &value, &missed), -EINVAL);
+    CHECK_EQ(weft_watch_create(8, NULL, NULL), -EINVAL);
+    CHECK_EQ(weft_watch_set(NULL, &value), -EINVAL);
+    CHECK_EQ(weft_watch_get(NULL, &value), 0);
+    CHECK_EQ(weft_watch_wait(NULL, &version, &value, WEFT_NEVER), -EINVAL);
+    CHECK_EQ(weft_watch_wait_poll(NULL, NULL, &wait, &version, &value), -EINVAL);
+    CHECK(!weft_watch_clone(NULL));
+    weft_watch_close(NULL);
+    weft_watch_drop(NULL);
+    weft_case cases[3] = {weft_case_oneshot(NULL, &value), weft_case_subscriber(NULL, &value, &missed),
+                          weft_case_watch(NULL, &version, &value)};
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(weft_select(&cases[i], 1, WEFT_NEVER), 0);
+        CHECK_EQ(cases[i].result, -EINVAL);
+    }
+    CHECK_EQ(value, 7);
+    CHECK_EQ(version + missed, 0);
+}
+
 /* -- A channel that somebody waits for ---------------------------------------------------------------------- */
 
 static int receive(void *ch) {

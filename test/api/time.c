@@ -52,6 +52,35 @@ API_TEST(time_poll_never_early, "R15", .workers = {1, 2, 4}) {
     CHECK_EQ(woke, 500);
 }
 
+/* Far from the last tick is not always far: this poll has kept its worker from one for more than a second.  What is over then is told at once, or
+ * rung; what is not is not rung early. */
+static weft_poll sleep_after_stall(weft_task *self, void *state) {
+    struct sleeper *s = state;
+    if (!s->until) {
+        for (int64_t from = weft_now(); weft_now() < from + 1100 * MS;)
+            harness_nap();
+        s->until = weft_now() + s->ns;
+    }
+    return sleep_once(self, state);
+}
+
+API_TEST(time_poll_after_stall, "R15", .workers = {1}, .sched = "ring deque fifo reactor") {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_task *task[2];
+    for (int i = 0; i < 2; i++) {
+        struct sleeper sleeper = {.ns = i ? MS : 0};
+        weft_spec spec = WEFT_SPEC_INIT;
+        spec.poll = sleep_after_stall;
+        spec.state = &sleeper;
+        spec.state_size = sizeof sleeper;
+        spec.drop = end_wait;
+        REQUIRE_EQ(weft_spawn(rt, &spec, &task[i]), 0);
+    }
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(fixture_finish(task[i]).status, 0);
+    fixture_end(rt);
+}
+
 static int fiber_sleeps(void *arg) {
     uint64_t random = *(uint64_t *)arg;
     for (int i = 0; i < 5; i++) {

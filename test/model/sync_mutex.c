@@ -1,6 +1,8 @@
 /* sync_mutex.c - the mutex: barging, hand-off, and those who leave. */
 #include "sync.h"
 
+#include <string.h>
+
 #define POLL 0x100 /* beside the flags in mc_arg() */
 
 static weft_mutex *mutex; /* on the heap: whoever touches it after it was freed is reported */
@@ -272,3 +274,32 @@ MC_CASE(sync_mutex_cancel_fiber_fifo, against_cancel, .arg = WEFT_MUTEX_FIFO, .p
 MC_CASE(sync_mutex_cancel_poll, against_cancel, .arg = POLL, .proves = "R31", .mode = MC_PCT, .max_exec = 6000);
 MC_CASE(sync_mutex_cancel_poll_fifo, against_cancel, .arg = POLL | WEFT_MUTEX_FIFO, .proves = "R31", .mode = MC_PCT,
         .max_exec = 6000);
+
+/* -- A dump looks at who has it, while the fiber that waits for it gets it and the mutex goes. */
+
+static _Atomic uint32_t names; /* seen by the dump */
+
+static void describer(void *task) {
+    uint64_t by = 0, many = 0;
+    const char *waits = wefti_fiber_describe(wefti_fiber_of(task), &by, &many);
+    mc_assert(!by || (waits && strcmp(waits, "a mutex") == 0));
+    add_relaxed(&names, by != 0);
+}
+
+static void described(void) {
+    begin();
+    rt_start(1);
+    mc_assert(weft_mutex_lock(mutex, WEFT_NEVER) == 0);
+    weft_task *task = rt_fiber(fiber_locks, NULL);
+    int a = mc_spawn(describer, task);
+    until_waits(&mutex->room);
+    mc_assert(weft_mutex_unlock(mutex) == 0);
+    mc_assert(weft_join(task, NULL, WEFT_NEVER) == 0);
+    end(); /* the mutex is gone */
+    mc_join(a);
+    weft_task_drop(task);
+    rt_stop();
+}
+
+MC_CASE(sync_mutex_described, described, .arg = 0, .mode = MC_PCT, .max_exec = 4000);
+MC_CASE(sync_mutex_described_fifo, described, .arg = WEFT_MUTEX_FIFO, .mode = MC_PCT, .max_exec = 4000);
