@@ -58,7 +58,7 @@ void wefti_worker_skip(struct wefti_worker *w, struct weft_task *task) {
     wefti_worker_finish(w, task, (weft_result){-ECANCELED, NULL});
 }
 
-static void run(struct wefti_worker *w, struct weft_task *task) {
+static inline __attribute__((always_inline)) void run(struct wefti_worker *w, struct weft_task *task) {
     if (!wefti_worker_begin(w, task))
         return;
     w->done = (weft_result){0, NULL}; /* a join that helps restores this and w->current for the task below */
@@ -257,20 +257,7 @@ struct weft_task *wefti_worker_pick(struct wefti_worker *w) {
     return wefti_task_of(wefti_chain_take(&w->pinned));
 }
 
-bool wefti_worker_turn(struct wefti_worker *w) {
-    struct weft_task *task = w->handoff;
-    if (WEFTI_UNLIKELY(task))
-        w->handoff = NULL;
-    else
-        task = wefti_worker_pick(w);
-    if (WEFTI_UNLIKELY(!task)) {
-        bool ran_job = false;
-        if (w->central)
-            return false;
-        task = search(w, &ran_job);
-        if (!task)
-            return ran_job;
-    }
+static inline bool turn(struct wefti_worker *w, struct weft_task *task) {
     if (WEFTI_UNLIKELY(w->searching | w->owes_watch))
         wefti_worker_found(w);
     run(w, task);
@@ -278,6 +265,22 @@ bool wefti_worker_turn(struct wefti_worker *w) {
         w->sched->done(w);
     wefti_worker_spend(w);
     return true;
+}
+
+/* Our own queues are empty. */
+static __attribute__((noinline)) bool turn_searching(struct wefti_worker *w) {
+    bool ran_job = false;
+    struct weft_task *task = w->central ? NULL : search(w, &ran_job);
+    return task ? turn(w, task) : ran_job;
+}
+
+bool wefti_worker_turn(struct wefti_worker *w) {
+    struct weft_task *task = w->handoff;
+    if (WEFTI_UNLIKELY(task))
+        w->handoff = NULL;
+    else
+        task = wefti_worker_pick(w);
+    return WEFTI_LIKELY(task != NULL) ? turn(w, task) : turn_searching(w);
 }
 
 /* -- Sleeping -------------------------------------------------------------------------------------------- */
