@@ -29,7 +29,8 @@ WEFT_API weft_nursery *weft_abi_nursery_create(void);
  * memory. */
 WEFT_API weft_task *weft_abi_nursery_spawn(weft_nursery *n, int (*fn)(void *arg), void *arg);
 
-/* Wait for all children, and return the result.  May suspend.  Calling it again returns the same.
+/* Wait for all children, and return the result; -EINVAL of NULL, which weft_abi_nursery_create returns when it fails.  May suspend.  Calling it again
+ * returns the same.
  * Misuse (the caller is a child, or not the owner, or a newer nursery is open) ends the process: the compiler is wrong. */
 WEFT_API int weft_abi_nursery_await(weft_nursery *n);
 

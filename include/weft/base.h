@@ -3,6 +3,13 @@
  * Errors.  Every function that can fail returns an int: 0 or more is success, a negative errno value
  * (-EINVAL, -ENOMEM, ...) is failure.  weft never reports through `errno`.  On failure nothing has
  * changed and outputs are untouched, unless the function says otherwise.
+ *
+ * NULL.  A handle that weft gave (weft_task, weft_io, weft_chan, weft_pool, ...; a weft_nursery and a weft_async too) and that is NULL is -EINVAL,
+ * and so is nowhere to put a result, unless the call says that it is optional.  The case of a select for it has that result.  A call that returns
+ * no error does nothing then, and says what is true of nothing (false, 0, NULL, closed).  Calls that give a handle back (close, drop, destroy, free)
+ * do nothing with NULL, and succeed.  Where NULL means something (the caller's runtime, defaults) the call says so.
+ * Not looked at, as in C's own library, are objects in your memory (weft_mutex, weft_rwlock, weft_cond, weft_sem, weft_event, weft_barrier, weft_once,
+ * weft_group, weft_job, weft_wait, weft_reader, weft_interval) and buffers of a size that is not 0: they have to be there.
  */
 #ifndef WEFT_BASE_H
 #define WEFT_BASE_H
@@ -45,9 +52,6 @@ WEFT_API weft_deadline weft_after(int64_t ns);
 
 /* The monotonic clock in nanoseconds; inside a `sim` runtime, that runtime's virtual clock. */
 WEFT_API int64_t weft_now(void);
-
-/* No handle.  A call that is given NULL for a task, runtime, or channel of any kind returns -EINVAL, or if it returns no error does nothing and
- * says what is true of nothing (false, 0, NULL).  Objects that live in your memory (mutex, event, nursery, ...) have to be there. */
 
 /* A static, English sentence for any code that a weft function returned.  Never NULL.
  * Accepts the code with either sign; 0 is "success".  Unknown codes give "unknown error". */

@@ -67,6 +67,7 @@ WEFT_API WEFT_MUST_USE int weft_child_start(const weft_child_spec *spec, weft_ch
  * Those that nobody took are closed with the child. */
 WEFT_API weft_io *weft_child_take(weft_child *child, int which);
 
+/* Its process number; -EINVAL of NULL. */
 WEFT_API pid_t weft_child_pid(const weft_child *child);
 
 /* How a process ended. */

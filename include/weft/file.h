@@ -43,7 +43,7 @@ WEFT_API WEFT_MUST_USE int weft_file_adopt(int fd, weft_file **out);
 /* Close.  NULL is allowed.  It waits for close(2), whatever cancels the caller; calls that are under way go on, and the last of them closes.
  * Returns 0, or the error of close(2); -EBADF (closed already, and still in use).  It is closed in any case. */
 WEFT_API int weft_file_close(weft_file *file);
-/* The descriptor, for weft_sendfile, locks, and looking. */
+/* The descriptor, for weft_sendfile, locks, and looking; -EINVAL of NULL. */
 WEFT_API int weft_file_fd(const weft_file *file);
 
 /* Read from `offset`.  Returns how many bytes: less than `size` only at the end of the file. */

@@ -45,7 +45,7 @@ WEFT_API WEFT_MUST_USE int weft_io_open(int fd, unsigned flags, weft_io **out);
 /* Close.  NULL is allowed.  From anywhere; never waits.  Returns 0, or the error of close(2); it is closed in any case. */
 WEFT_API int weft_close(weft_io *io);
 
-/* The descriptor, for options and looking. */
+/* The descriptor, for options and looking; -EINVAL of NULL. */
 WEFT_API int weft_io_fd(const weft_io *io);
 
 /* Read what is there, at least one byte.  Returns how many; 0 at the end; a negative error.

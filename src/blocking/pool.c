@@ -480,6 +480,8 @@ static int make(const weft_pool_config *given, struct weft_pool **out) {
 int weft_pool_create(const weft_pool_config *config, weft_pool **out) { return out ? make(config, out) : -EINVAL; }
 
 void weft_pool_stats_read(weft_pool *pool, weft_pool_stats *stats) {
+    if (!pool || !stats)
+        return;
     wefti_lock_take(&pool->lock);
     *stats = (weft_pool_stats){.threads = pool->threads,
                                .idle = pool->idle_count,

@@ -12,6 +12,8 @@ int weft_alloc(size_t size, void **memory) {
     struct wefti_fiber *self = wefti_fiber_self();
     struct weft_fund *fund = NULL;
     weft_budget cost = {1, size, 0, 0, 0};
+    if (!memory)
+        return -EINVAL;
     if (size > SIZE_MAX / 2)
         return -ENOMEM;
     if (self && self->account) {

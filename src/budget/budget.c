@@ -2,7 +2,7 @@
 #include "budget/budget.h"
 
 bool weft_budget_covers(const weft_budget *have, const weft_budget *cost) {
-    return have->ops >= cost->ops && have->memory >= cost->memory && have->spawns >= cost->spawns &&
+    return have && cost && have->ops >= cost->ops && have->memory >= cost->memory && have->spawns >= cost->spawns &&
            have->channel_ops >= cost->channel_ops && have->syscalls >= cost->syscalls;
 }
 
@@ -18,6 +18,8 @@ bool weft_budget_take(weft_budget *from, const weft_budget *cost) {
 }
 
 void weft_budget_add(weft_budget *to, const weft_budget *more) {
+    if (!to || !more)
+        return;
     weft_budget fits = wefti_budget_fitting(to, more);
     to->ops += fits.ops;
     to->memory += fits.memory;

@@ -111,6 +111,8 @@ void wefti_pay_back(struct wefti_fiber *self, const weft_budget *cost) {
 
 int weft_budget_left(weft_budget *left) {
     struct wefti_fiber *self = wefti_fiber_self();
+    if (!left)
+        return -EINVAL;
     if (!self || !self->account)
         return -ENOENT;
     *left = self->account->left;
@@ -125,9 +127,11 @@ int weft_budget_left(weft_budget *left) {
 
 unsigned weft_fund_exhausted(weft_fund *fund, weft_task **tasks, unsigned room) {
     unsigned count = 0;
+    if (!fund)
+        return 0;
     wefti_lock_take(&fund->lock);
     for (struct wefti_waiter *waiter = fund->exhausted.first; waiter; waiter = waiter->next, count++)
-        if (count < room)
+        if (count < room && tasks)
             tasks[count] = &((struct wefti_fiber *)waiter->slot)->task;
     wefti_lock_give(&fund->lock);
     return count;
@@ -135,7 +139,7 @@ unsigned weft_fund_exhausted(weft_fund *fund, weft_task **tasks, unsigned room) 
 
 int weft_fund_wait_exhausted(weft_fund *fund, weft_deadline until) {
     struct wefti_waiter waiter;
-    int error = wefti_waiter_init(&waiter);
+    int error = fund ? wefti_waiter_init(&waiter) : -EINVAL;
     if (error)
         return error;
     wefti_lock_take(&fund->lock);
@@ -172,7 +176,7 @@ static struct wefti_waiter *find_exhausted(struct weft_fund *fund, const weft_ta
 
 int weft_fund_recharge(weft_fund *fund, weft_task *task, const weft_budget *amount, const weft_cap *cap) {
     weft_budget moved;
-    if (!amount)
+    if (!fund || !amount)
         return -EINVAL;
     int error = wefti_cap_budget(fund->rt, cap, true, amount, &moved);
     if (error)
@@ -200,6 +204,8 @@ int weft_fund_recharge(weft_fund *fund, weft_task *task, const weft_budget *amou
 }
 
 int weft_fund_refuse(weft_fund *fund, weft_task *task) {
+    if (!fund)
+        return -EINVAL;
     wefti_lock_take(&fund->lock);
     struct wefti_waiter *waiter = find_exhausted(fund, task);
     wefti_waker waker = 0;

@@ -124,7 +124,7 @@ int weft_fund_destroy(weft_fund *fund) {
 }
 
 int weft_fund_add(weft_fund *fund, const weft_budget *more) {
-    if (fund->parent || !more)
+    if (!fund || fund->parent || !more)
         return -EINVAL;
     if (!may_make(fund->rt))
         return -EPERM;
@@ -142,7 +142,7 @@ static const struct weft_fund *root(const struct weft_fund *fund) {
 
 int weft_fund_transfer(weft_fund *from, weft_fund *to, const weft_budget *amount, const weft_cap *cap) {
     weft_budget moved;
-    if (!amount || root(from) != root(to))
+    if (!from || !to || !amount || root(from) != root(to))
         return -EINVAL;
     int error = wefti_cap_budget(from->rt, cap, false, amount, &moved);
     if (error)
@@ -156,6 +156,8 @@ int weft_fund_transfer(weft_fund *from, weft_fund *to, const weft_budget *amount
 #define NARROW(value, most) ((value) < (most) ? (value) : (most))
 
 void weft_fund_left(weft_fund *fund, weft_budget *left) {
+    if (!fund || !left)
+        return;
     wefti_lock_take(&fund->lock);
     struct wefti_amount now = fund->left;
     wefti_lock_give(&fund->lock);

@@ -36,12 +36,6 @@ static void end(weft_case *c, struct wefti_waiter *waiter, struct wefti_waiters 
     wefti_bias_give(&chan_of(c)->lock);
 }
 
-/* -- No channel ---------------------------------------------------------------------------------------------- */
-
-static bool try_nothing(weft_case *c) { return tried(c, -EINVAL); }
-
-const struct weft_case_kind wefti_no_case = {.what = "no channel", .try_now = try_nothing};
-
 /* -- Receiving ----------------------------------------------------------------------------------------------- */
 
 static bool try_recv(weft_case *c) {

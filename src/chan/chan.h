@@ -210,9 +210,4 @@ static inline int wefti_chan_not_now(int error) {
     return error == WEFTI_CHAN_TURN ? 0 : error;
 }
 
-/* -- case.c ------------------------------------------------------------------------------------------------ */
-/* Of no channel: it happens at once, and the result is -EINVAL. */
-struct weft_case_kind;
-extern const struct weft_case_kind wefti_no_case;
-
 #endif

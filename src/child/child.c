@@ -33,7 +33,7 @@ static bool has_ended(weft_child *child) {
 }
 
 weft_io *weft_child_take(weft_child *child, int which) {
-    if (which < 0 || which > 2)
+    if (!child || which < 0 || which > 2)
         return NULL;
     wefti_lock_take(&child->lock);
     weft_io *io = child->pipe[which];
@@ -42,9 +42,11 @@ weft_io *weft_child_take(weft_child *child, int which) {
     return io;
 }
 
-pid_t weft_child_pid(const weft_child *child) { return child->pid; }
+pid_t weft_child_pid(const weft_child *child) { return child ? child->pid : -EINVAL; }
 
 int weft_child_kill(weft_child *child, int number) {
+    if (!child)
+        return -EINVAL;
     wefti_lock_take(&child->lock);
     /* A group is named by its leader's number, which is its own until it is reaped. */
     int error = look(child)    ? -ESRCH
@@ -81,6 +83,8 @@ static int wait_once(weft_child *child, int64_t *pause, weft_deadline until) {
 
 int weft_child_wait(weft_child *child, weft_child_end *end, weft_deadline until) {
     int64_t pause = PAUSE_MIN;
+    if (!child)
+        return -EINVAL;
     while (!has_ended(child)) {
         int error = wait_once(child, &pause, until);
         if (error == -ECANCELED && child->leash)
@@ -182,4 +186,6 @@ static const struct weft_case_kind kind = {.what = "the end of a child",
                                            .drop = drop,
                                            .sleep = &wefti_case_sleep};
 
-weft_case weft_case_child(weft_child *child) { return (weft_case){.kind = &kind, .value = child}; }
+weft_case weft_case_child(weft_child *child) {
+    return (weft_case){.kind = child ? &kind : &wefti_no_case, .value = child};
+}

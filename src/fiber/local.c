@@ -15,6 +15,8 @@ static void no_destroy(void *value) { (void)value; }
 
 int weft_local_create(unsigned *key, void (*destroy)(void *value)) {
     uint32_t mine = load_relaxed(&used); /* only compared */
+    if (!key)
+        return -EINVAL;
     do
         if (mine == KEYS)
             return -ENOSPC;

@@ -233,3 +233,12 @@ static bool try_at(weft_case *c) {
 static const struct weft_case_kind at_kind = {.what = "a timer", .try_now = try_at};
 
 weft_case weft_case_at(weft_deadline at) { return (weft_case){.kind = &at_kind, .at = at}; }
+
+/* -- Nothing ------------------------------------------------------------------------------------------------- */
+
+static bool try_nothing(weft_case *c) {
+    c->result = -EINVAL;
+    return true;
+}
+
+const struct weft_case_kind wefti_no_case = {.what = "nothing", .try_now = try_nothing};

@@ -53,4 +53,7 @@ struct weft_case_kind {
  * are over. */
 bool wefti_waiters_has_other(struct wefti_waiters *list, const struct wefti_choice *ours);
 
+/* Of a thing that is NULL: it happens at once, and the result is -EINVAL. */
+extern const struct weft_case_kind wefti_no_case;
+
 #endif

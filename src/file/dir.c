@@ -106,9 +106,9 @@ int weft_dir_list(const char *path, weft_dir **out, weft_deadline until) {
     return error;
 }
 
-size_t weft_dir_count(const weft_dir *dir) { return dir->count; }
-const char *weft_dir_name(const weft_dir *dir, size_t index) { return dir->name[index].text; }
-int weft_dir_kind(const weft_dir *dir, size_t index) { return dir->name[index].kind; }
+size_t weft_dir_count(const weft_dir *dir) { return dir ? dir->count : 0; }
+const char *weft_dir_name(const weft_dir *dir, size_t index) { return dir ? dir->name[index].text : NULL; }
+int weft_dir_kind(const weft_dir *dir, size_t index) { return dir ? dir->name[index].kind : WEFT_DIR_OTHER; }
 
 void weft_dir_free(weft_dir *dir) {
     if (dir)

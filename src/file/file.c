@@ -65,7 +65,7 @@ int weft_file_adopt(int fd, weft_file **out) {
     return 0;
 }
 
-int weft_file_fd(const weft_file *file) { return file->fd; }
+int weft_file_fd(const weft_file *file) { return file ? file->fd : -EINVAL; }
 
 static int enter(struct weft_file *file) {
     wefti_lock_take(&file->lock);
@@ -183,7 +183,7 @@ int weft_file_sync_data(weft_file *file, weft_deadline until) {
     return ask(file, sync_data_job, (struct request){0}, "sync a file", until);
 }
 int weft_file_stat(weft_file *file, struct stat *out, weft_deadline until) {
-    return ask(file, stat_job, (struct request){.about = out}, "stat a file", until);
+    return out ? ask(file, stat_job, (struct request){.about = out}, "stat a file", until) : -EINVAL;
 }
 int weft_file_truncate(weft_file *file, off_t size, weft_deadline until) {
     return ask(file, truncate_job, (struct request){.size = size}, "truncate a file", until);

@@ -40,7 +40,7 @@ static int ask(wefti_file_fn *fn, struct request request, const char *name, weft
 }
 
 int weft_path_stat(const char *path, struct stat *out, weft_deadline until) {
-    return ask(stat_job, (struct request){.path = path, .about = out}, "stat a file", until);
+    return out ? ask(stat_job, (struct request){.path = path, .about = out}, "stat a file", until) : -EINVAL;
 }
 int weft_path_rename(const char *from, const char *to, weft_deadline until) {
     return to ? ask(rename_job, (struct request){.path = from, .other = to}, "rename a file", until) : -EINVAL;

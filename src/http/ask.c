@@ -91,6 +91,8 @@ static int no_answer(struct weft_http_client *client, int error) {
 /* The head, and `size` bytes of the body. */
 static int begin(struct weft_http_client *client, const char *method, const char *target, const char *fields,
                  int64_t length, const void *body, size_t size, int64_t until) {
+    if (!client || !method || !target)
+        return -EINVAL;
     struct weft_http *x = client->x;
     char head[WEFTI_REQUEST_MAX];
     if (client->asks || (client->open && !x->body.ended))
@@ -141,7 +143,7 @@ int weft_http_ask_begin(weft_http_client *client, const char *method, const char
 
 ssize_t weft_http_ask_write(weft_http_client *client, const void *bytes, size_t size, weft_deadline until) {
     char line[20];
-    if (!client->asks)
+    if (!client || !client->asks)
         return -EINVAL;
     if (!size)
         return 0; /* in chunks it would be the end */
@@ -159,6 +161,8 @@ ssize_t weft_http_ask_write(weft_http_client *client, const void *bytes, size_t 
 /* -- The answer --------------------------------------------------------------------------------------------------- */
 
 int weft_http_ask_end(weft_http_client *client, weft_deadline until) {
+    if (!client)
+        return -EINVAL;
     struct weft_http *x = client->x;
     struct iovec last = {(void *)(uintptr_t)"0\r\n\r\n", 5};
     if (!client->asks || (client->left > 0 && !client->sent))
@@ -188,16 +192,18 @@ int weft_http_ask(weft_http_client *client, const char *method, const char *targ
     return error ? error : weft_http_ask_end(client, until);
 }
 
-int weft_http_answer_status(const weft_http_client *client) { return client->status; }
+int weft_http_answer_status(const weft_http_client *client) { return client ? client->status : 0; }
 
 weft_text weft_http_answer_field(const weft_http_client *client, const char *name) {
-    return weft_http_field(client->x, name);
+    return weft_http_field(client ? client->x : NULL, name);
 }
 unsigned weft_http_answer_fields(const weft_http_client *client, unsigned index, weft_text *name, weft_text *value) {
-    return weft_http_fields(client->x, index, name, value);
+    return weft_http_fields(client ? client->x : NULL, index, name, value);
 }
 
 ssize_t weft_http_answer_read(weft_http_client *client, void *buffer, size_t size, weft_deadline until) {
+    if (!client)
+        return -EINVAL;
     ssize_t n = client->asks ? -EINVAL : wefti_http_body_read(client->x, buffer, size, 0, until);
     if (n < 0)
         client->open = false;

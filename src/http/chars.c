@@ -39,11 +39,13 @@ const uint8_t wefti_http_classes[256] = {
 };
 
 bool weft_text_is(weft_text text, const char *other) {
-    return strlen(other) == text.size && (text.size == 0 || memcmp(text.at, other, text.size) == 0);
+    return other && strlen(other) == text.size && (text.size == 0 || memcmp(text.at, other, text.size) == 0);
 }
 
 bool weft_text_is_nocase(weft_text text, const char *other) {
     size_t i = 0;
+    if (!other)
+        return false;
     for (; i < text.size && other[i]; i++)
         if (wefti_http_lower(text.at[i]) != wefti_http_lower(other[i]))
             return false;

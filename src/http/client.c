@@ -12,7 +12,7 @@
 #define KEY_SIZE 24u
 
 int weft_http_client_open(weft_io *connection, const char *host, weft_http_client **out) {
-    if (!connection || !host || strlen(host) >= WEFTI_AUTHORITY_MAX || !wefti_http_is_value(host, strlen(host)))
+    if (!connection || !host || !out || strlen(host) >= WEFTI_AUTHORITY_MAX || !wefti_http_is_value(host, strlen(host)))
         return -EINVAL;
     struct weft_http_client *client = wefti_alloc(sizeof *client);
     if (!client)
@@ -121,7 +121,7 @@ int weft_http_connect(const char *text, weft_deadline until, weft_http_client **
     weft_url url;
     weft_io *io;
     uint64_t turn = 0;
-    int error = take_apart(text, &url, host, authority);
+    int error = out ? take_apart(text, &url, host, authority) : -EINVAL;
     if (!error)
         error = weft_tcp_connect(host, url.port, &io, until);
     if (!error && url.secure)
@@ -151,20 +151,22 @@ int wefti_http_pool_connect(weft_http_pool *pool, const char *text, bool fresh, 
 
 int weft_http_pool_connect(weft_http_pool *pool, const char *url, weft_deadline until, weft_http_client **out) {
     bool used;
-    return pool ? wefti_http_pool_connect(pool, url, false, until, out, &used) : -EINVAL;
+    return pool && out ? wefti_http_pool_connect(pool, url, false, until, out, &used) : -EINVAL;
 }
 
-weft_io *weft_http_client_io(const weft_http_client *client) { return client->x->io; }
+weft_io *weft_http_client_io(const weft_http_client *client) { return client ? client->x->io : NULL; }
 
 /* Nothing may come between two answers: what has is the end, an error, or an answer to nothing. */
 bool weft_http_client_is_open(const weft_http_client *client) {
-    return client->open && (!client->x->body.ended || wefti_io_is_silent(client->x->io));
+    return client && client->open && (!client->x->body.ended || wefti_io_is_silent(client->x->io));
 }
 
 /* -- WebSocket ------------------------------------------------------------------------------------------------- */
 
 int weft_ws_open(weft_http_client *client, const char *target, const char *fields, weft_deadline until,
                  weft_http **out) {
+    if (!client || !out)
+        return -EINVAL;
     struct weft_http *x = client->x;
     char key[KEY_SIZE + 1], expected[32], *all;
     uint64_t random[2] = {wefti_random_seed(), wefti_random_seed()};

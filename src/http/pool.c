@@ -141,6 +141,8 @@ void wefti_http_pool_give(weft_http_pool *pool, const char *authority, uint64_t 
 
 unsigned weft_http_pool_idle(weft_http_pool *pool) {
     int64_t now = weft_now();
+    if (!pool)
+        return 0;
     wefti_lock_take(&pool->lock);
     struct idle *excess = take_excess(pool, NULL, now);
     unsigned count = pool->count;

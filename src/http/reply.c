@@ -79,7 +79,7 @@ static int add_field(struct weft_http *x, const char *name, size_t name_size, co
 }
 
 int weft_http_set(weft_http *x, const char *name, const char *value) {
-    if (x->phase != WEFTI_HTTP_HEAD)
+    if (!x || x->phase != WEFTI_HTTP_HEAD || !name || !value)
         return -EINVAL;
     size_t name_size = strlen(name), value_size = strlen(value);
     weft_text text = {name, name_size};
@@ -130,7 +130,7 @@ static char *add_type(const struct weft_http *x, char *at, const char *type, int
 /* Into `out`; nothing is sent yet.  type: NULL, or one field more.  w: the calling worker, or NULL. */
 static inline __attribute__((always_inline)) int begin_answer(struct weft_http *x, const struct wefti_worker *w,
                                                               int status, int64_t length, const char *type) {
-    if (WEFTI_UNLIKELY(x->phase != WEFTI_HTTP_HEAD || status < 200 || status > 999 || length < -1))
+    if (WEFTI_UNLIKELY(!x || x->phase != WEFTI_HTTP_HEAD || status < 200 || status > 999 || length < -1))
         return -EINVAL;
     bool bare = has_no_body(status);
     int error = 0;
@@ -219,7 +219,7 @@ static __attribute__((noinline)) int send(struct weft_http *x, const void *bytes
 }
 
 static int write_body(struct weft_http *x, const void *bytes, size_t size) {
-    if (x->phase != WEFTI_HTTP_BODY)
+    if (!x || x->phase != WEFTI_HTTP_BODY)
         return -EINVAL;
     if (size == 0 || x->is_head)
         return 0;
@@ -262,7 +262,7 @@ static int send_piece(struct weft_http *x, int file, off_t *offset, size_t size)
 
 int weft_http_write_file(weft_http *x, int file, off_t offset, uint64_t size) {
     int error = 0;
-    if (x->phase != WEFTI_HTTP_BODY || offset < 0 || size > INT64_MAX)
+    if (!x || x->phase != WEFTI_HTTP_BODY || offset < 0 || size > INT64_MAX)
         return -EINVAL;
     if (x->is_head)
         return 0;
@@ -279,7 +279,7 @@ int weft_http_write_file(weft_http *x, int file, off_t offset, uint64_t size) {
 }
 
 int weft_http_end(weft_http *x) {
-    if (x->phase != WEFTI_HTTP_BODY)
+    if (!x || x->phase != WEFTI_HTTP_BODY)
         return -EINVAL;
     x->phase = WEFTI_HTTP_ENDED;
     int error = x->chunked && !x->is_head ? send(x, "0\r\n\r\n", 5) : 0;
@@ -340,7 +340,7 @@ int weft_http_event(weft_http *x, const char *event, const char *data) {
     size_t size = 1 + (event ? strlen(event) + 8 : 0);
     char line[20];
     int error = 0;
-    if (x->phase != WEFTI_HTTP_BODY || !data || (event && strpbrk(event, "\r\n")))
+    if (!x || x->phase != WEFTI_HTTP_BODY || !data || (event && strpbrk(event, "\r\n")))
         return -EINVAL;
     if (x->is_head)
         return 0;

@@ -4,27 +4,33 @@
 
 #include "http/exchange.h"
 
-weft_text weft_http_method(const weft_http *x) { return x->head.method; }
-weft_text weft_http_target(const weft_http *x) { return x->head.target; }
-weft_io *weft_http_io(const weft_http *x) { return x->io; }
-int64_t weft_http_length(const weft_http *x) { return x->head.length; }
+#define NOTHING ((weft_text){NULL, 0})
 
-weft_text weft_http_path(const weft_http *x) { return wefti_http_path(x->head.target); }
+weft_text weft_http_method(const weft_http *x) { return x ? x->head.method : NOTHING; }
+weft_text weft_http_target(const weft_http *x) { return x ? x->head.target : NOTHING; }
+weft_io *weft_http_io(const weft_http *x) { return x ? x->io : NULL; }
+int64_t weft_http_length(const weft_http *x) { return x ? x->head.length : 0; }
+
+weft_text weft_http_path(const weft_http *x) { return x ? wefti_http_path(x->head.target) : NOTHING; }
 
 weft_text weft_http_query(const weft_http *x) {
+    if (!x)
+        return NOTHING;
     weft_text target = x->head.target;
     const char *mark = memchr(target.at, '?', target.size);
-    return mark ? (weft_text){mark + 1, target.size - (size_t)(mark + 1 - target.at)} : (weft_text){NULL, 0};
+    return mark ? (weft_text){mark + 1, target.size - (size_t)(mark + 1 - target.at)} : NOTHING;
 }
 
 weft_text weft_http_field(const weft_http *x, const char *name) {
-    for (unsigned i = 0; i < x->head.count; i++)
+    for (unsigned i = 0; x && name && i < x->head.count; i++)
         if (weft_text_is_nocase(x->head.field[i].name, name))
             return x->head.field[i].value;
-    return (weft_text){NULL, 0};
+    return NOTHING;
 }
 
 unsigned weft_http_fields(const weft_http *x, unsigned index, weft_text *name, weft_text *value) {
+    if (!x)
+        return 0;
     if (index < x->head.count) {
         if (name)
             *name = x->head.field[index].name;
@@ -36,6 +42,8 @@ unsigned weft_http_fields(const weft_http *x, unsigned index, weft_text *name, w
 
 ssize_t weft_http_read(weft_http *x, void *buffer, size_t size) {
     static const char go[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (!x)
+        return -EINVAL;
     if (x->head.length > 0 && (uint64_t)x->head.length > x->options->max_body)
         return x->body.error = -EMSGSIZE; /* do not let it begin */
     if (size && x->head.expects_continue && !x->sent_continue && x->phase == WEFTI_HTTP_HEAD && !x->body.ended) {
@@ -48,6 +56,8 @@ ssize_t weft_http_read(weft_http *x, void *buffer, size_t size) {
 }
 
 ssize_t weft_http_read_all(weft_http *x, void **out) {
+    if (!x || !out)
+        return -EINVAL;
     size_t room = x->head.length >= 0 ? (size_t)x->head.length + 1 : 4096, size = 0;
     if (x->head.length > 0 && (uint64_t)x->head.length > x->options->max_body)
         return x->body.error = -EMSGSIZE;

@@ -316,7 +316,7 @@ static int serve(weft_io *io, const weft_http_options *options, weft_http_handle
 int weft_http_serve_one(weft_io *io, const weft_http_options *given, weft_http_handler handler, void *arg) {
     weft_http_options options;
     int error = settle(given, &options);
-    return error ? error : handler ? serve(io, &options, handler, arg) : -EINVAL;
+    return error ? error : io && handler ? serve(io, &options, handler, arg) : -EINVAL;
 }
 
 /* -- Many connections ---------------------------------------------------------------------------------------------- */

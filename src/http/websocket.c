@@ -162,7 +162,7 @@ void wefti_ws_begin(weft_http *x, bool client) {
 }
 
 int weft_ws_accept(weft_http *x) {
-    if (x->phase != WEFTI_HTTP_HEAD)
+    if (!x || x->phase != WEFTI_HTTP_HEAD)
         return -EINVAL;
     weft_text key = only_field(x, "Sec-WebSocket-Key"), version = only_field(x, "Sec-WebSocket-Version");
     bool asked = weft_text_is(x->head.method, "GET") && x->head.length == 0 &&
@@ -275,6 +275,8 @@ static int some(struct weft_http *x, uint8_t *buffer, int64_t until) {
 }
 
 ssize_t weft_ws_read(weft_http *x, void *buffer, size_t size, int *kind, weft_deadline until) {
+    if (!x || !kind)
+        return -EINVAL;
     struct wefti_ws *ws = &x->ws;
     if (!x->upgraded || ws->got + ws->left > size)
         return -EINVAL;
@@ -312,7 +314,7 @@ ssize_t weft_ws_read(weft_http *x, void *buffer, size_t size, int *kind, weft_de
 }
 
 int weft_ws_write(weft_http *x, int kind, const void *bytes, size_t size) {
-    if (!x->upgraded ||
+    if (!x || !x->upgraded ||
         (kind != WEFT_WS_TEXT && kind != WEFT_WS_BINARY && kind != WEFT_WS_CLOSE && kind != WEFT_WS_PING))
         return -EINVAL;
     if ((kind == WEFT_WS_CLOSE && size == 1) || (kind >= WEFT_WS_CLOSE && size > 125))
@@ -321,11 +323,11 @@ int weft_ws_write(weft_http *x, int kind, const void *bytes, size_t size) {
 }
 
 int64_t weft_ws_heard(const weft_http *x) {
-    return x->upgraded ? load_relaxed(&x->ws.heard) : -EINVAL; /* nothing depends on it */
+    return x && x->upgraded ? load_relaxed(&x->ws.heard) : -EINVAL; /* nothing depends on it */
 }
 
 int weft_ws_reason(const weft_http *x, weft_text *text) {
-    if (!x->upgraded)
+    if (!x || !x->upgraded)
         return -EINVAL;
     if (text)
         *text = (weft_text){x->ws.reason_text, x->ws.reason_size};

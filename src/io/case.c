@@ -163,7 +163,9 @@ static const struct weft_case_kind io_kind = {.what = "a descriptor",
                                               .when = when_it_comes,
                                               .sleep = &wefti_case_sleep};
 
-weft_case weft_case_io(weft_io *io, int events) { return (weft_case){.kind = &io_kind, .thing = io, .at = events}; }
+weft_case weft_case_io(weft_io *io, int events) {
+    return (weft_case){.kind = io ? &io_kind : &wefti_no_case, .thing = io, .at = events};
+}
 
 /* -- Foreign descriptors ------------------------------------------------------------------------------------------ */
 

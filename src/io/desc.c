@@ -111,7 +111,7 @@ int weft_io_open(int fd, unsigned flags, weft_io **out) {
     return 0;
 }
 
-int weft_io_fd(const weft_io *io) { return io->fd; }
+int weft_io_fd(const weft_io *io) { return io ? io->fd : -EINVAL; }
 
 int wefti_desc_finish(struct weft_io *io) {
     int result = 0;

@@ -29,9 +29,14 @@ void *weft_stream_enter(weft_io *io, const weft_stream *functions) {
     return io && functions && io->layer == functions && !wefti_desc_enter(io) ? io->layer_state : NULL;
 }
 
-void weft_stream_leave(weft_io *io) { wefti_desc_leave(io); }
+void weft_stream_leave(weft_io *io) {
+    if (io)
+        wefti_desc_leave(io);
+}
 
 int weft_stream_wait(weft_io *below, const weft_stream_call *call, int events) {
+    if (!below || !call)
+        return -EINVAL;
     if (below->layer)
         return wefti_layer_wait(below, call, events);
     int direction = events == WEFT_FD_READ ? WEFTI_IN : WEFTI_OUT;
@@ -41,6 +46,8 @@ int weft_stream_wait(weft_io *below, const weft_stream_call *call, int events) {
 }
 
 uint32_t weft_stream_mark(weft_io *below, int events) {
+    if (!below)
+        return 0;
     wefti_desc_lock(below);
     uint32_t mark = below->events[events == WEFT_FD_READ ? WEFTI_IN : WEFTI_OUT];
     wefti_desc_unlock(below);
@@ -48,11 +55,13 @@ uint32_t weft_stream_mark(weft_io *below, int events) {
 }
 
 void weft_stream_again(weft_io *below, int events) {
-    if (!below->layer)
+    if (below && !below->layer)
         wefti_desc_event(below, events == WEFT_FD_READ ? WEFTI_READABLE : WEFTI_WRITABLE);
 }
 
 int weft_stream_accept(weft_io *below, const weft_stream_call *call, weft_io **out, weft_addr *peer) {
+    if (!call)
+        return -EINVAL;
     return call->self ? weft_accept_poll(below, call->self, call->wait, out, peer)
                       : weft_accept(below, out, peer, call->until);
 }

@@ -34,7 +34,7 @@ int weft_addr_parse(const char *text, int port, weft_addr *out) {
     struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)&addr.storage;
     struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)&addr.storage;
     struct sockaddr_un *local = (struct sockaddr_un *)(void *)&addr.storage;
-    if (!text || port < -1 || port > 65535)
+    if (!text || !out || port < -1 || port > 65535)
         return -EINVAL;
     if (port == -1) {
         size_t size = strlen(text);
@@ -65,6 +65,8 @@ int weft_addr_parse(const char *text, int port, weft_addr *out) {
 }
 
 int weft_addr_format(const weft_addr *addr, char *text, size_t room) {
+    if (!addr || (room && !text))
+        return -EINVAL;
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)&addr->storage;
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)&addr->storage;
     const struct sockaddr_un *local = (const struct sockaddr_un *)(const void *)&addr->storage;
@@ -89,6 +91,8 @@ int weft_addr_format(const weft_addr *addr, char *text, size_t room) {
 
 int weft_local_addr(const weft_io *io, weft_addr *out) {
     weft_addr addr = {.size = sizeof addr.storage};
+    if (!io || !out)
+        return -EINVAL;
     if (io->mem) {
         *out = io->mem->local;
         return 0;
@@ -101,6 +105,8 @@ int weft_local_addr(const weft_io *io, weft_addr *out) {
 
 int weft_peer_addr(const weft_io *io, weft_addr *out) {
     weft_addr addr = {.size = sizeof addr.storage};
+    if (!io || !out)
+        return -EINVAL;
     if (io->mem) {
         if (!io->mem->remote.size)
             return -ENOTCONN;
@@ -289,6 +295,8 @@ static int welcome(weft_io *listener, int fd, const weft_addr *from, weft_io **o
 int weft_accept(weft_io *listener, weft_io **out, weft_addr *peer, weft_deadline until) {
     weft_addr from;
     weft_stream_call call = {.until = until};
+    if (!listener || !out)
+        return -EINVAL;
     if (listener->layer)
         return wefti_layer_accept(listener, &call, out, peer);
     for (;;) {
@@ -316,6 +324,8 @@ int weft_accept(weft_io *listener, weft_io **out, weft_addr *peer, weft_deadline
 int weft_accept_poll(weft_io *listener, weft_task *self, weft_wait *wait, weft_io **out, weft_addr *peer) {
     weft_addr from;
     weft_stream_call call = {.self = self, .wait = wait};
+    if (!listener || !out)
+        return -EINVAL;
     if (listener->layer)
         return wefti_layer_accept(listener, &call, out, peer);
     for (;;) {
@@ -414,6 +424,8 @@ int weft_unix_connect(const char *path, weft_io **out, weft_deadline until) {
 /* -- Datagrams ----------------------------------------------------------------------------------------------- */
 
 int weft_udp_open(const weft_addr *addr, int family, weft_io **out) {
+    if (!out)
+        return -EINVAL;
     struct wefti_net *net = wefti_net_here();
     if (net) {
         weft_addr any;
@@ -459,18 +471,18 @@ static ssize_t recv_once(struct weft_io *io, void *arg) {
 
 ssize_t weft_send_to(weft_io *io, const void *bytes, size_t size, const weft_addr *to, weft_deadline until) {
     struct datagram arg = {(void *)(uintptr_t)bytes, size, (weft_addr *)(uintptr_t)to};
-    return wefti_desc_call(io, WEFTI_OUT, send_once, &arg, 0, until);
+    return WEFTI_LIKELY(io) ? wefti_desc_call(io, WEFTI_OUT, send_once, &arg, 0, until) : -EINVAL;
 }
 
 ssize_t weft_recv_from(weft_io *io, void *buffer, size_t size, weft_addr *from, weft_deadline until) {
     struct datagram arg = {buffer, size, from};
-    return wefti_desc_call(io, WEFTI_IN, recv_once, &arg, 0, until);
+    return WEFTI_LIKELY(io) ? wefti_desc_call(io, WEFTI_IN, recv_once, &arg, 0, until) : -EINVAL;
 }
 
 /* -- Options -------------------------------------------------------------------------------------------------- */
 
 static int demand(weft_io *io, int level, int option, const void *value, socklen_t size) {
-    int error = wefti_desc_enter(io);
+    int error = io ? wefti_desc_enter(io) : -EINVAL;
     if (error)
         return error;
     if (io->mem && level == SOL_SOCKET && option == SO_LINGER)
@@ -503,6 +515,8 @@ int weft_tcp_user_timeout(weft_io *io, unsigned ms) {
 }
 
 int weft_socket_buffers(weft_io *io, int send_bytes, int receive) {
+    if (!io)
+        return -EINVAL;
     int error = send_bytes > 0 ? demand_int(io, SOL_SOCKET, SO_SNDBUF, send_bytes) : 0;
     return error || receive <= 0 ? error : demand_int(io, SOL_SOCKET, SO_RCVBUF, receive);
 }

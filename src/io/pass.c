@@ -87,7 +87,7 @@ static ssize_t recv_once(struct weft_io *io, void *arg) {
 ssize_t weft_send_fds(weft_io *io, const void *bytes, size_t size, const int *fds, unsigned count,
                       weft_deadline until) {
     struct passed p = {.part = {(void *)(uintptr_t)bytes, size}, .fds = fds, .count = count};
-    if (!size || count > PASSED_MAX || (count && !fds))
+    if (!io || !size || count > PASSED_MAX || (count && !fds))
         return -EINVAL;
     if (io->layer)
         return -EOPNOTSUPP;
@@ -96,7 +96,7 @@ ssize_t weft_send_fds(weft_io *io, const void *bytes, size_t size, const int *fd
 }
 
 ssize_t weft_recv_fds(weft_io *io, void *buffer, size_t size, int *fds, unsigned *count, weft_deadline until) {
-    if (!size || !count || (*count && !fds))
+    if (!io || !size || !count || (*count && !fds))
         return -EINVAL;
     struct passed p = {.part = {buffer, size}, .into = fds, .room = *count};
     if (io->layer)

@@ -51,7 +51,7 @@ static __attribute__((noinline)) bool by_ring(struct weft_io *io, struct wefti_w
 
 ssize_t weft_read(weft_io *io, void *bytes, size_t size, weft_deadline until) {
     struct wefti_worker *w = wefti_worker_self();
-    if (WEFTI_UNLIKELY(!size || !begin_quickly(io, w))) /* of nothing, not even a wait */
+    if (WEFTI_UNLIKELY(!io || !size || !begin_quickly(io, w))) /* of nothing, not even a wait */
         return wefti_read_anyhow(io, bytes, size, until);
     ssize_t result;
     if (w->rt->uring)
@@ -109,7 +109,7 @@ ssize_t wefti_read_next(struct weft_io *io, struct wefti_next_read *next, int64_
 
 ssize_t weft_write(weft_io *io, const void *bytes, size_t size, weft_deadline until) {
     struct wefti_worker *w = wefti_worker_self();
-    if (WEFTI_UNLIKELY(!size || !begin_quickly(io, w))) /* of nothing, not even a system call */
+    if (WEFTI_UNLIKELY(!io || !size || !begin_quickly(io, w))) /* of nothing, not even a system call */
         return wefti_write_anyhow(io, bytes, 0, size, until);
     ssize_t result;
     if (w->rt->uring) {

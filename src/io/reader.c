@@ -24,6 +24,8 @@ static ssize_t fill(weft_reader *reader, weft_deadline until) {
 }
 
 ssize_t weft_read_until(weft_reader *reader, char mark, char **piece, weft_deadline until) {
+    if (!piece)
+        return -EINVAL;
     for (size_t seen = 0;;) {
         char *begin = reader->buffer + reader->from;
         size_t size = reader->to - reader->from;

@@ -53,6 +53,8 @@ static ssize_t read_nothing(weft_io *io) {
 }
 
 ssize_t wefti_read_anyhow(weft_io *io, void *buffer, size_t size, weft_deadline until) {
+    if (WEFTI_UNLIKELY(!io))
+        return -EINVAL;
     if (WEFTI_UNLIKELY(size == 0)) {
         int error = wefti_desc_begin();
         return error ? error : read_nothing(io);
@@ -66,6 +68,8 @@ ssize_t wefti_read_anyhow(weft_io *io, void *buffer, size_t size, weft_deadline 
 }
 
 ssize_t weft_read_poll(weft_io *io, weft_task *self, weft_wait *wait, void *buffer, size_t size) {
+    if (WEFTI_UNLIKELY(!io))
+        return -EINVAL;
     if (WEFTI_UNLIKELY(io->layer))
         return layered(io, WEFTI_IN, (weft_stream_call){.self = self, .wait = wait}, buffer, size);
     struct buffer arg = {buffer, size};
@@ -74,6 +78,8 @@ ssize_t weft_read_poll(weft_io *io, weft_task *self, weft_wait *wait, void *buff
 
 ssize_t weft_read_exact(weft_io *io, void *buffer, size_t size, weft_deadline until) {
     size_t done = 0;
+    if (WEFTI_UNLIKELY(!io))
+        return -EINVAL;
     while (done < size) {
         ssize_t n = weft_read(io, (char *)buffer + done, size - done, until);
         if (n < 0)
@@ -86,6 +92,8 @@ ssize_t weft_read_exact(weft_io *io, void *buffer, size_t size, weft_deadline un
 }
 
 ssize_t weft_write_some(weft_io *io, const void *bytes, size_t size, weft_deadline until) {
+    if (WEFTI_UNLIKELY(!io))
+        return -EINVAL;
     if (WEFTI_UNLIKELY(io->layer))
         return layered(io, WEFTI_OUT, (weft_stream_call){.until = until}, bytes, size);
     if (WEFTI_LIKELY(io->plain))
@@ -95,6 +103,8 @@ ssize_t weft_write_some(weft_io *io, const void *bytes, size_t size, weft_deadli
 }
 
 ssize_t weft_write_poll(weft_io *io, weft_task *self, weft_wait *wait, const void *bytes, size_t size) {
+    if (WEFTI_UNLIKELY(!io))
+        return -EINVAL;
     if (WEFTI_UNLIKELY(io->layer))
         return layered(io, WEFTI_OUT, (weft_stream_call){.self = self, .wait = wait}, bytes, size);
     struct buffer arg = {(void *)(uintptr_t)bytes, size};
@@ -102,6 +112,8 @@ ssize_t weft_write_poll(weft_io *io, weft_task *self, weft_wait *wait, const voi
 }
 
 ssize_t wefti_write_anyhow(weft_io *io, const void *bytes, size_t done, size_t size, weft_deadline until) {
+    if (WEFTI_UNLIKELY(!io))
+        return -EINVAL;
     if (WEFTI_UNLIKELY(io->layer))
         return layered(io, WEFTI_OUT, (weft_stream_call){.until = until, .all = true}, bytes, size);
     while (done < size) {
@@ -117,8 +129,8 @@ ssize_t wefti_write_anyhow(weft_io *io, const void *bytes, size_t done, size_t s
 
 ssize_t weft_try_read(weft_io *io, void *buffer, size_t size) {
     struct buffer arg = {buffer, size};
-    if (WEFTI_UNLIKELY(io->layer))
-        return -EOPNOTSUPP;
+    if (WEFTI_UNLIKELY(!io || io->layer))
+        return io ? -EOPNOTSUPP : -EINVAL;
     if (WEFTI_UNLIKELY(size == 0))
         return read_nothing(io);
     return wefti_desc_try(io, WEFTI_IN, read_once, &arg, size);
@@ -126,8 +138,8 @@ ssize_t weft_try_read(weft_io *io, void *buffer, size_t size) {
 
 ssize_t weft_try_write(weft_io *io, const void *bytes, size_t size) {
     struct buffer arg = {(void *)(uintptr_t)bytes, size};
-    if (WEFTI_UNLIKELY(io->layer))
-        return -EOPNOTSUPP;
+    if (WEFTI_UNLIKELY(!io || io->layer))
+        return io ? -EOPNOTSUPP : -EINVAL;
     return wefti_desc_try(io, WEFTI_OUT, write_once, &arg, size);
 }
 
@@ -153,7 +165,7 @@ bool wefti_io_is_silent(struct weft_io *io) {
 
 int weft_io_wait(weft_io *io, int events, weft_deadline until) {
     weft_stream_call call = {.until = until};
-    if (events != WEFT_FD_READ && events != WEFT_FD_WRITE)
+    if (!io || (events != WEFT_FD_READ && events != WEFT_FD_WRITE))
         return -EINVAL;
     if (WEFTI_UNLIKELY(io->layer))
         return wefti_layer_wait(io, &call, events);
@@ -199,18 +211,20 @@ static size_t total(const struct iovec *parts, int count) {
 ssize_t weft_readv(weft_io *io, const struct iovec *parts, int count, weft_deadline until) {
     struct parts arg = {parts, count < PARTS_MAX ? count : PARTS_MAX};
     weft_stream_call call = {.until = until};
+    if (WEFTI_UNLIKELY(!io || count < 0))
+        return -EINVAL;
     if (WEFTI_UNLIKELY(io->layer))
         return wefti_layer_read(io, &call, parts, count);
-    return count < 0 ? -EINVAL : wefti_desc_call(io, WEFTI_IN, readv_once, &arg, total(parts, arg.count), until);
+    return wefti_desc_call(io, WEFTI_IN, readv_once, &arg, total(parts, arg.count), until);
 }
 
 ssize_t weft_writev(weft_io *io, const struct iovec *parts, int count, weft_deadline until) {
     size_t done = 0;
     weft_stream_call call = {.until = until, .all = true};
+    if (WEFTI_UNLIKELY(!io || count < 0))
+        return -EINVAL;
     if (WEFTI_UNLIKELY(io->layer))
         return wefti_layer_write(io, &call, parts, count);
-    if (count < 0)
-        return -EINVAL;
     for (;;) {
         for (; count && !parts->iov_len; parts++, count--)
             ;
@@ -266,6 +280,8 @@ static ssize_t sendfile_once(struct weft_io *io, void *arg) {
 
 ssize_t weft_sendfile(weft_io *out, int fd, off_t *offset, size_t size, weft_deadline until) {
     size_t done = 0;
+    if (WEFTI_UNLIKELY(!out))
+        return -EINVAL;
     if (WEFTI_UNLIKELY(out->layer))
         return wefti_layer_sendfile(out, fd, offset, size, until);
     while (done < size) {
@@ -281,6 +297,8 @@ ssize_t weft_sendfile(weft_io *out, int fd, off_t *offset, size_t size, weft_dea
 }
 
 int weft_shutdown(weft_io *io, int how) {
+    if (WEFTI_UNLIKELY(!io))
+        return -EINVAL;
     if (WEFTI_UNLIKELY(io->layer))
         return wefti_layer_shutdown(io, how);
     int error = wefti_desc_enter(io);
@@ -312,6 +330,8 @@ static int open_two(const int fd[2], int what, weft_io **a, weft_io **b) {
 
 int weft_pipe(weft_io **in, weft_io **out) {
     int fd[2];
+    if (!in || !out)
+        return -EINVAL;
     struct wefti_net *net = wefti_net_here();
     if (net)
         return wefti_mem_pair(net, true, in, out);
@@ -320,6 +340,8 @@ int weft_pipe(weft_io **in, weft_io **out) {
 
 int weft_socketpair(weft_io **a, weft_io **b) {
     int fd[2];
+    if (!a || !b)
+        return -EINVAL;
     struct wefti_net *net = wefti_net_here();
     if (net)
         return wefti_mem_pair(net, false, a, b);

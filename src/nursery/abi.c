@@ -15,6 +15,8 @@ weft_task *weft_abi_nursery_spawn(weft_nursery *n, int (*fn)(void *arg), void *a
 
 int weft_abi_nursery_await(weft_nursery *nursery) {
     struct wefti_nursery *n = wefti_nursery_of(nursery);
+    if (!n)
+        return -EINVAL;
     int status = weft_nursery_await(nursery);
     wefti_assert(!n->bound, (unsigned)-status); /* misuse */
     if (n->error == -EDQUOT || (!n->error && n->reason == WEFT_REASON_BUDGET))
@@ -35,13 +37,15 @@ void weft_abi_nursery_destroy(weft_nursery *n) {
 /* -- Async calls: the place for the value is the task's own result. ------------------------------------------ */
 
 int weft_async_call(weft_nursery *n, weft_fiber_fn fn, void *arg, weft_async *call) {
+    if (!call)
+        return -EINVAL;
     call->task = NULL;
     return weft_nursery_go(n, fn, arg, &call->task);
 }
 
 int weft_async_await(weft_async *call, void **value) {
     weft_result result;
-    if (!call->task)
+    if (!call || !call->task)
         return -EINVAL;
     int error = weft_join(call->task, &result, WEFT_NEVER);
     if (error)
@@ -53,6 +57,8 @@ int weft_async_await(weft_async *call, void **value) {
 }
 
 void weft_async_drop(weft_async *call) {
+    if (!call)
+        return;
     weft_task_drop(call->task);
     call->task = NULL;
 }

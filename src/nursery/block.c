@@ -5,7 +5,8 @@ weft_nursery *weft_nursery_enter(weft_nursery *nursery, const weft_nursery_confi
     int error = weft_nursery_init(nursery, NULL, config);
     struct wefti_nursery *n = wefti_nursery_of(nursery);
     if (error) {
-        n->bound = false; /* for leave */
+        if (n)
+            n->bound = false; /* for leave */
         if (status)
             *status = error;
         return NULL;
@@ -16,7 +17,7 @@ weft_nursery *weft_nursery_enter(weft_nursery *nursery, const weft_nursery_confi
 
 void weft_nursery_leave(weft_nursery *nursery) {
     struct wefti_nursery *n = wefti_nursery_of(nursery);
-    if (!n->bound)
+    if (!n || !n->bound)
         return;
     int *status = n->status, error = weft_nursery_await(nursery);
     wefti_assert(!n->bound, (unsigned)-error); /* else its children would live on in a frame that is gone */

@@ -72,7 +72,10 @@ void wefti_nursery_cancel(struct wefti_nursery *n, enum weft_reason why) {
         wefti_nursery_cancel_begun(n);
 }
 
-void weft_nursery_cancel(weft_nursery *n) { wefti_nursery_cancel(wefti_nursery_of(n), WEFT_REASON_EXPLICIT); }
+void weft_nursery_cancel(weft_nursery *n) {
+    if (n)
+        wefti_nursery_cancel(wefti_nursery_of(n), WEFT_REASON_EXPLICIT);
+}
 
 void wefti_nursery_owner_cancelled(struct wefti_fiber *fiber) {
     struct wefti_nursery *work = NULL;

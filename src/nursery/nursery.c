@@ -79,6 +79,8 @@ static const struct wefti_owner_kind owner_kind = {ended, left};
 static int spawn(struct wefti_nursery *n, const weft_fiber_spec *spec, weft_task **handle) {
     struct wefti_room room;
     weft_fiber_spec funded;
+    if (WEFTI_UNLIKELY(!n))
+        return -EINVAL;
     if (WEFTI_UNLIKELY(n->fund && !spec->fund)) {
         funded = *spec;
         funded.fund = n->fund;
@@ -129,6 +131,8 @@ int weft_nursery_go(weft_nursery *nursery, weft_fiber_fn fn, void *arg, weft_tas
 
 void weft_nursery_close(weft_nursery *nursery) {
     struct wefti_nursery *n = wefti_nursery_of(nursery);
+    if (!n)
+        return;
     wefti_lock_take(&n->lock);
     if (n->state == WEFT_NURSERY_OPEN)
         n->state = n->live ? WEFT_NURSERY_CLOSING : WEFT_NURSERY_CLOSED;
@@ -215,10 +219,12 @@ static int open(struct wefti_nursery *n, struct weft_runtime *rt, const weft_nur
 }
 
 int weft_nursery_init(weft_nursery *n, weft_runtime *rt, const weft_nursery_config *config) {
-    return open(wefti_nursery_of(n), rt, config, false);
+    return n ? open(wefti_nursery_of(n), rt, config, false) : -EINVAL;
 }
 
 int weft_nursery_create(weft_runtime *rt, const weft_nursery_config *config, weft_nursery **out) {
+    if (!out)
+        return -EINVAL;
     struct wefti_nursery *n = wefti_alloc(sizeof *n);
     if (!n)
         return -ENOMEM;
@@ -291,7 +297,7 @@ int wefti_nursery_await(struct wefti_nursery *n, int64_t until) {
 int weft_nursery_await(weft_nursery *nursery) {
     struct wefti_nursery *n = wefti_nursery_of(nursery);
     struct wefti_worker *w = wefti_worker_here();
-    int error = may_await(n, w ? wefti_current(w) : NULL, false);
+    int error = n ? may_await(n, w ? wefti_current(w) : NULL, false) : -EINVAL;
     return error ? error : wefti_nursery_await(n, WEFT_NEVER);
 }
 
@@ -307,7 +313,7 @@ static void end_wait(struct wefti_poll_wait *poll) {
 int weft_nursery_await_poll(weft_nursery *nursery, weft_task *self, weft_wait *wait, int *out) {
     struct wefti_nursery *n = wefti_nursery_of(nursery);
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
-    int error = may_await(n, self, true);
+    int error = n && self && out ? may_await(n, self, true) : -EINVAL;
     if (error)
         return error;
     if (wefti_poll_wait_is_taken(poll, end_wait, n))
@@ -379,6 +385,8 @@ int weft_nursery_destroy(weft_nursery *nursery) {
 
 weft_nursery_state weft_nursery_state_of(weft_nursery *nursery) {
     struct wefti_nursery *n = wefti_nursery_of(nursery);
+    if (!n)
+        return WEFT_NURSERY_CLOSED;
     wefti_lock_take(&n->lock);
     weft_nursery_state state = n->state;
     wefti_lock_give(&n->lock);
@@ -387,6 +395,8 @@ weft_nursery_state weft_nursery_state_of(weft_nursery *nursery) {
 
 weft_reason weft_nursery_reason(weft_nursery *nursery) {
     struct wefti_nursery *n = wefti_nursery_of(nursery);
+    if (!n)
+        return WEFT_REASON_NONE;
     wefti_lock_take(&n->lock);
     weft_reason reason = n->reason;
     wefti_lock_give(&n->lock);
@@ -395,6 +405,8 @@ weft_reason weft_nursery_reason(weft_nursery *nursery) {
 
 size_t weft_nursery_count(weft_nursery *nursery) {
     struct wefti_nursery *n = wefti_nursery_of(nursery);
+    if (!n)
+        return 0;
     wefti_lock_take(&n->lock);
     size_t live = n->live;
     wefti_lock_give(&n->lock);
@@ -403,6 +415,8 @@ size_t weft_nursery_count(weft_nursery *nursery) {
 
 weft_task *weft_nursery_owner(weft_nursery *nursery) {
     struct wefti_nursery *n = wefti_nursery_of(nursery);
+    if (!n)
+        return NULL;
     wefti_lock_take(&n->lock);
     struct weft_task *owner = wefti_nursery_is_over(n) ? NULL : n->made_by;
     wefti_lock_give(&n->lock);

@@ -75,6 +75,8 @@ static int start(struct wefti_nursery *n, int64_t until) {
 int weft_nursery_set_deadline(weft_nursery *nursery, weft_deadline until) {
     struct wefti_nursery *n = wefti_nursery_of(nursery);
     struct wefti_worker *w = wefti_worker_here();
+    if (!n)
+        return -EINVAL;
     if (n->made_by != (w ? wefti_current(w) : NULL))
         return -EACCES;
     struct wefti_nursery_timer *timer = n->timer;

@@ -52,18 +52,22 @@ static void worker_main(void *arg) {
 }
 
 uint64_t weft_lane_queued(weft_lane *lane) {
+    if (!lane)
+        return 0;
     wefti_lock_take(&lane->lock);
     uint64_t count = lane->queue.count;
     wefti_lock_give(&lane->lock);
     return count;
 }
 
-uint64_t weft_lane_wakes(weft_lane *lane) { return load_relaxed(&lane->wakes); } /* a figure */
-unsigned weft_lane_workers(const weft_lane *lane) { return lane->workers; }
+uint64_t weft_lane_wakes(weft_lane *lane) { return lane ? load_relaxed(&lane->wakes) : 0; } /* a figure */
+unsigned weft_lane_workers(const weft_lane *lane) { return lane ? lane->workers : 0; }
 
 /* -- The environment ------------------------------------------------------------------------------------------- */
 
 void weft_lane_set_env(weft_lane *lane, const weft_block_env *env) {
+    if (!lane || !env)
+        return;
     wefti_lock_take(&lane->env_lock);
     uint64_t version = lane->env.version + 1;
     lane->env = *env;
@@ -72,6 +76,8 @@ void weft_lane_set_env(weft_lane *lane, const weft_block_env *env) {
 }
 
 void weft_lane_env(weft_lane *lane, weft_block_env *out) {
+    if (!lane || !out)
+        return;
     wefti_lock_take(&lane->env_lock);
     *out = lane->env;
     wefti_lock_give(&lane->env_lock);
@@ -132,6 +138,8 @@ int weft_lane_create(const weft_lane_config *given, weft_lane **out) {
 }
 
 void weft_lane_shutdown(weft_lane *lane) {
+    if (!lane)
+        return;
     wefti_lock_take(&lane->lock);
     bool first = !load_own(&lane->shutdown);
     store_relaxed(&lane->shutdown, true); /* what a worker must see of it, it sees under the lock */

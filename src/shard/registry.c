@@ -12,6 +12,8 @@ static uint32_t hash(const char *name) {
 }
 
 weft_shard *weft_shard_find(weft_lane *lane, const char *name) {
+    if (!lane || !name)
+        return NULL;
     struct weft_shard *shard = load_acquire(&lane->bucket[hash(name)]); /* pairs with make */
     while (shard && strcmp(shard->name, name))
         shard = shard->next;
@@ -60,6 +62,8 @@ int weft_shard_get(weft_lane *lane, const char *name, weft_shard **out) {
 }
 
 void weft_shard_each(weft_lane *lane, void (*visit)(weft_shard *shard, void *arg), void *arg) {
+    if (!lane || !visit)
+        return;
     for (struct weft_shard *shard = load_acquire(&lane->made); shard; shard = shard->next_made) /* pairs with make */
         visit(shard, arg);
 }

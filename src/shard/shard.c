@@ -43,6 +43,8 @@ static int add_all(struct weft_shard *shard, struct wefti_chain *chain, uint64_t
 
 int weft_shard_submit_many(weft_shard *shard, const weft_tx *txs, size_t count, uint64_t *first_id) {
     struct wefti_chain chain = {NULL, NULL, 0};
+    if (WEFTI_UNLIKELY(!shard || (count && !txs)))
+        return -EINVAL;
     int error = wefti_lane_is_shut(shard->lane) ? -ESHUTDOWN : count > shard->lane->config.max_pool ? -EINVAL : 0;
     for (size_t i = 0; i < count && !error; i++) {
         struct wefti_tx *node = NULL;
@@ -79,6 +81,8 @@ static bool has_waiting(struct weft_shard *shard) {
 /* -- Scheduling -------------------------------------------------------------------------------------------------- */
 
 bool weft_shard_schedule(weft_shard *shard) {
+    if (WEFTI_UNLIKELY(!shard))
+        return false;
     uint64_t found = load_relaxed(&shard->word); /* only compared */
     do
         if (wefti_word_life(found) != WEFTI_IDLE || load_relaxed(&shard->stopped)) /* K4, K5; stopped: a look */
@@ -230,6 +234,8 @@ void wefti_shard_turn(struct weft_shard *shard, struct wefti_lane_worker *worker
 void weft_shard_info_read(weft_shard *shard, weft_shard_info *out) {
     static const weft_shard_state states[] = {
         [WEFTI_IDLE] = WEFT_SHARD_IDLE, [WEFTI_SCHEDULED] = WEFT_SHARD_PENDING, [WEFTI_RUNNING] = WEFT_SHARD_RUNNING};
+    if (!shard || !out)
+        return;
     out->name = shard->name;
     out->state =
         load_relaxed(&shard->stopped) ? WEFT_SHARD_STOPPED : states[wefti_word_life(load_relaxed(&shard->word))];
@@ -243,7 +249,7 @@ void weft_shard_info_read(weft_shard *shard, weft_shard_info *out) {
     out->cycles = load_relaxed(&shard->cycles);
 }
 
-void *weft_shard_store_state(weft_shard *shard) { return shard->state; }
+void *weft_shard_store_state(weft_shard *shard) { return shard ? shard->state : NULL; }
 
 void wefti_shard_free(struct weft_shard *shard) {
     const weft_store *store = &shard->lane->config.store;

@@ -405,7 +405,7 @@ int weft_tls_use(weft_tls *tls) {
 
 int weft_tls_connect(weft_io *connection, weft_tls *tls, const char *host, weft_deadline until, weft_io **out) {
     weft_io *io;
-    int error = weft_tls_open(connection, tls, host, &io);
+    int error = out ? weft_tls_open(connection, tls, host, &io) : -EINVAL;
     if (error) {
         weft_close(connection);
         return error;
