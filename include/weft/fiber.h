@@ -76,7 +76,7 @@ WEFT_API WEFT_MUST_USE int weft_fiber_go(weft_runtime *rt, weft_fiber_fn fn, voi
 /* Create a runtime, run fn(arg) as its first fiber, wait for it, let the rest finish, destroy.  Returns as weft_run. */
 WEFT_API int weft_fiber_run(const weft_config *config, weft_fiber_fn fn, void *arg, weft_result *result);
 
-/* In a fiber: leave a result's value for the joiner. */
+/* In a fiber: leave a result's value for the joiner.  Elsewhere it ends the process with a message. */
 WEFT_API void weft_fiber_result(void *value);
 
 /* Let others run.  Returns 0; -ECANCELED (the fiber has been cancelled); -EINVAL (in a poll task).  On a plain thread it lets

@@ -72,7 +72,8 @@ WEFT_API WEFT_MUST_USE int weft_spawn(weft_runtime *rt, const weft_spec *spec, w
 /* The short form: `weft_go(rt, poll, ptr, &handle)`. */
 WEFT_API WEFT_MUST_USE int weft_go(weft_runtime *rt, weft_poll_fn poll, void *state, weft_task **handle);
 
-/* Leave a result and finish: `return weft_done(self, status, value);`.  status <= 0. */
+/* Leave a result and finish: `return weft_done(self, status, value);`.  status <= 0.  Of another task than the one that is running, or none, it
+ * ends the process with a message. */
 WEFT_API weft_poll weft_done(weft_task *self, int status, void *value);
 
 /* -- Join ------------------------------------------------------------------------------------------- */

@@ -200,7 +200,8 @@ int *weft_errno(void) { return wefti_errno_at(); }
 
 void weft_fiber_result(void *value) {
     struct wefti_fiber *self = wefti_fiber_self();
-    wefti_assert(self != NULL, 0); /* only a fiber has a result to leave */
+    if (WEFTI_UNLIKELY(!self))
+        wefti_misuse("weft_fiber_result", "called outside a fiber: nobody could get it");
     self->value = value;
     self->has_value = true;
 }

@@ -249,8 +249,10 @@ void weft_task_waits_for(weft_task *self, const char *what) {
 
 weft_poll weft_done(weft_task *self, int status, void *value) {
     struct wefti_worker *w = wefti_worker_self();
-    wefti_assert(w && wefti_current(w) == self, (uintptr_t)self); /* only the running task has a result to leave */
-    wefti_assert(status <= 0, (unsigned)status);
+    if (WEFTI_UNLIKELY(!w || !self || wefti_current(w) != self))
+        wefti_misuse("weft_done", "`self` is not the task that is running here");
+    if (WEFTI_UNLIKELY(status > 0))
+        wefti_misuse("weft_done", "the status is neither 0 nor a negative error");
     w->done = (weft_result){status, value};
     return WEFT_READY;
 }

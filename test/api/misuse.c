@@ -121,6 +121,30 @@ API_TEST(misuse_chan_dropped_while_waited_for, "", .workers = {1}) {
                    "weft: weft_chan_drop: the last handle is dropped while somebody waits for the channel\n");
 }
 
+/* -- A result of nobody ---------------------------------------------------------------------------------------- */
+
+static void done_on_thread(void *arg) { weft_done(arg, 0, NULL); }
+static void result_on_thread(void *arg) { weft_fiber_result(arg); }
+
+static weft_poll done_of_none(weft_task *self, void *arg) {
+    (void)self, (void)arg;
+    return weft_done(NULL, 0, NULL);
+}
+static weft_poll done_above_0(weft_task *self, void *arg) {
+    (void)arg;
+    return weft_done(self, 1, NULL);
+}
+static void run_none(void *arg) { (void)!weft_run(NULL, done_of_none, arg, NULL); }
+static void run_above_0(void *arg) { (void)!weft_run(NULL, done_above_0, arg, NULL); }
+
+API_TEST(misuse_result, "", .workers = {1}) {
+    static const char not_running[] = "weft: weft_done: `self` is not the task that is running here\n";
+    REQUIRE_ABORTS(done_on_thread, NULL, not_running);
+    REQUIRE_ABORTS(run_none, NULL, not_running);
+    REQUIRE_ABORTS(run_above_0, NULL, "weft: weft_done: the status is neither 0 nor a negative error\n");
+    REQUIRE_ABORTS(result_on_thread, NULL, "weft: weft_fiber_result: called outside a fiber: nobody could get it\n");
+}
+
 /* -- The end of a thread of ours ----------------------------------------------------------------------------- */
 
 static int exit_thread(void *arg) { pthread_exit(arg); }
