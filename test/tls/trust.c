@@ -241,7 +241,13 @@ TEST(tls_options, "") {
     CHECK_EQ(weft_tls_listen(a, tls, &io), -EINVAL);
     CHECK_EQ(weft_tls_handshake(a, WEFT_NOW), -EINVAL);
     CHECK_EQ(weft_tls_version(a), NULL);
-    weft_close(a), weft_close(b);
+    CHECK_EQ(weft_tls_open(NULL, tls, "host", &io), -EINVAL);
+    CHECK_EQ(weft_tls_open(a, NULL, "host", &io), -EINVAL);
+    CHECK_EQ(weft_tls_open(a, tls, "host", NULL), -EINVAL);
+    CHECK_EQ(weft_tls_connect(a, tls, "host", WEFT_NEVER, NULL), -EINVAL); /* which closes it */
+    char byte;
+    CHECK_EQ(weft_read(b, &byte, 1, fixture_soon()), 0);
+    weft_close(b);
     weft_tls_free(tls);
     weft_tls_free(NULL);
 }
