@@ -162,13 +162,18 @@ static void set_question(struct wefti_process *self, uint64_t number) {
     }
 }
 
+/* Its end, and not an answer that came too late, by the same lane: that is thrown away when the next is looked for. */
+static bool is_end(const weft_message *message, void *arg) {
+    return message->type == WEFT_MESSAGE_DOWN && is_answer(message, arg);
+}
+
 /* The other has ended, and its end is on its way to us: nobody wants to know. */
 static void forget_end(struct wefti_process *self) {
     struct look urgent = {&self->urgent, NULL};
     for (;;) {
         store_relaxed(&self->handed, false); /* the next receive looks at all */
         wefti_mailbox_take(self);
-        struct wefti_message *found = pick(self, &urgent, is_answer, self);
+        struct wefti_message *found = pick(self, &urgent, is_end, self);
         if (found) {
             wefti_message_free(self->table, found);
             return;

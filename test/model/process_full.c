@@ -1,4 +1,4 @@
-/* process_full.c - full mailboxes on the whole runtime: what is dropped while it is read; an answer that finds no room. */
+/* process_full.c - full mailboxes on the whole runtime: what is dropped while it is read; an answer that finds no room, or comes too late. */
 #include "process/process.h"
 
 #include "model.h"
@@ -112,3 +112,33 @@ static void answer_when_full(void) {
 MC_CASE(process_answer_when_full, answer_when_full, .proves = "W29 W30", .bound = 1, .stale_counts = true,
         .seconds = 6);
 MC_CASE(process_answer_when_full_deep, answer_when_full, .proves = "W29 W30", .mode = MC_PCT, .max_exec = 2000);
+
+/* -- An answer that comes too late, of one that ends: neither is heard of later. */
+
+static int answer_and_end(void *arg) {
+    weft_message m;
+    (void)arg;
+    mc_assert(weft_receive(&m, NULL, NULL, WEFT_NEVER) == 0);
+    int error = m.type == WEFT_MESSAGE ? weft_reply(&m, "a", 1) : 0; /* or all is over already */
+    mc_assert(error == 0 || error == -ESRCH); /* who has asked may have ended */
+    return 0;
+}
+
+static int ask_in_haste(void *arg) {
+    weft_message m;
+    (void)arg;
+    int error = weft_ask(server, NULL, 0, &m, WEFT_NOW);
+    mc_assert(error == 0 || error == -ETIMEDOUT);
+    mc_assert(weft_receive(&m, NULL, NULL, WEFT_NOW) == -ETIMEDOUT);
+    return 0;
+}
+
+static void answer_too_late(void) {
+    rt = model_open(WEFT_SCHED_FIFO, 2);
+    mc_atomic_begin();
+    mc_assert(weft_process_go(rt, answer_and_end, NULL, &server) == 0);
+    mc_atomic_end();
+    spawn(ask_in_haste, WEFT_MAILBOX_REFUSE);
+    finish();
+}
+MC_CASE(process_answer_too_late, answer_too_late, .proves = "W30", .mode = MC_PCT, .max_exec = 2000);
