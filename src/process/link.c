@@ -8,7 +8,8 @@
  *         unlink: U1 my own goes, U2 the other's
  * Claim.  An end is told to a linked process once, or not at all if that has unlinked before; never after it has unlinked.
  * Why.    L2 before E1: E2 finds L1.  L2 after E1: it fails, and L3 or E2 takes what L1 has put there; whoever does tells, which E2 can
- *         if the other linked us, too, or we it before.  One that was there before L1 is E2's.  After U1, E2 finds nothing.
+ *         if the other linked us, too, or we it before.  One that was there before L1 is E2's, who may know nothing of it (the other's L2 came
+ *         between our U1 and U2): so the call fails besides, as it would after E2.  After U1, E2 finds nothing.
  */
 #include "process/helper.h"
 
@@ -137,7 +138,7 @@ int wefti_link_both(struct wefti_processes *table, weft_pid self, weft_pid other
         return error;
     error = wefti_monitor_add(table, other, self, 0, NULL); /* L2 */
     if (error == -ESRCH)
-        return mine && drop(table, self, other, 0) ? error : 0; /* L3: if not, E2 has told us, or will */
+        return !mine || drop(table, self, other, 0) ? error : 0; /* L3: if not, E2 has told us, or will */
     if (error && mine)
         drop(table, self, other, 0);
     return error;
