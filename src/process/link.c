@@ -4,7 +4,7 @@
  *         is two records, one on each side; never two locks at once.
  * Race.   link:   L1 my own record                 end:  E1 alive = false, the list taken, under the lock
  *                 L2 the other's, or it has ended:       E2 for each record, under the other's lock: has it a record
- *                    L3 take mine back                      of me?  It goes; then tell
+ *                    L3 take mine back                      of me?  It goes, and the message is put there
  *         unlink: U1 my own goes, U2 the other's
  * Claim.  An end is told to a linked process once, or not at all if that has unlinked before; never after it has unlinked.
  * Why.    L2 before E1: E2 finds L1.  L2 after E1: it fails, and L3 or E2 takes what L1 has put there; whoever does tells, which E2 can
@@ -29,22 +29,19 @@ static struct wefti_message *new_record(struct wefti_processes *table, weft_pid 
 /* -- Records --------------------------------------------------------------------------------------------------- */
 
 /* Take the record of `to` out of the list of `pid`.  NULL: there is none. */
-static struct wefti_message *take_out(struct wefti_processes *table, weft_pid pid, weft_pid to, uint64_t monitor,
-                                      bool *trap) {
+static struct wefti_message *take_out(struct wefti_processes *table, weft_pid pid, weft_pid to, uint64_t monitor) {
     struct wefti_process *process = wefti_process_lock(table, pid);
     if (!process)
         return NULL;
     struct wefti_message *record = wefti_record_find(process, to, monitor);
     if (record)
         wefti_record_take(process, record);
-    *trap = process->trap_exit;
     wefti_lock_give(&process->lock);
     return record;
 }
 
 static bool drop(struct wefti_processes *table, weft_pid pid, weft_pid to, uint64_t monitor) {
-    bool trap;
-    struct wefti_message *record = take_out(table, pid, to, monitor, &trap);
+    struct wefti_message *record = take_out(table, pid, to, monitor);
     if (record)
         wefti_message_free(table, record);
     return record != NULL;
@@ -89,19 +86,30 @@ static void tell(struct wefti_processes *table, struct wefti_message *record, in
         wefti_message_free(table, record);
 }
 
-/* E2. */
+/* E2.  Told under the lock: what comes, has come before a weft_unlink that finds nothing any more returns. */
 static void tell_linked(struct wefti_processes *table, struct wefti_message *record, int reason) {
-    bool trap = false;
     weft_pid to = record->record.to;
-    struct wefti_message *others = take_out(table, to, record->from, 0, &trap);
-    if (others)
-        wefti_message_free(table, others);
-    if (others && trap) {
-        tell(table, record, reason);
-        return;
+    bool first = false, trap = false;
+    struct wefti_message *others = NULL;
+    struct wefti_process *process = wefti_process_lock(table, to);
+    if (process) {
+        others = wefti_record_find(process, record->from, 0);
+        if (others)
+            wefti_record_take(process, others);
+        trap = others && process->trap_exit;
+        record->error = reason;
+        if (trap)
+            first = wefti_mailbox_put_system(process, record);
+        wefti_lock_give(&process->lock);
     }
-    wefti_message_free(table, record);
-    if (others && reason)
+    if (first)
+        wefti_mailbox_wake(process);
+    if (!trap)
+        wefti_message_free(table, record);
+    if (!others)
+        return;
+    wefti_message_free(table, others);
+    if (!trap && reason)
         weft_process_exit(table->rt, to, reason);
 }
 

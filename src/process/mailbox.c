@@ -18,8 +18,8 @@ static void wake(struct wefti_processes *table, struct wefti_process *process) {
         wefti_wake_unless(task, table->blocked); /* S2: wake; W34 */
 }
 
-static inline bool push(struct wefti_processes *table, struct wefti_process *process, wefti_lane *lane,
-                        uint32_t generation, struct wefti_message *message) {
+/* False: the lane is closed, or another's.  *first: S2 is to follow. */
+static inline bool put(wefti_lane *lane, uint32_t generation, struct wefti_message *message, bool *first) {
     uint64_t found = load_relaxed(lane); /* only compared */
     do {
         if (found >> WEFTI_LANE_SHIFT != (generation & WEFTI_LANE_TAG))
@@ -27,7 +27,16 @@ static inline bool push(struct wefti_processes *table, struct wefti_process *pro
         message->link.next = wefti_lane_first(found);
         /* S1.  Release: the message, to P1.  Acquire: the task, from O2. */
     } while (!cas_acq_rel(lane, &found, wefti_lane_word(generation, message)));
-    if (!(found & WEFTI_LANE_POINTER))
+    *first = !(found & WEFTI_LANE_POINTER);
+    return true;
+}
+
+static inline bool push(struct wefti_processes *table, struct wefti_process *process, wefti_lane *lane,
+                        uint32_t generation, struct wefti_message *message) {
+    bool first;
+    if (!put(lane, generation, message, &first))
+        return false;
+    if (first)
         wake(table, process);
     return true;
 }
@@ -35,6 +44,16 @@ static inline bool push(struct wefti_processes *table, struct wefti_process *pro
 bool wefti_mailbox_push_system(struct wefti_process *process, uint32_t generation, struct wefti_message *message) {
     return push(NULL, process, &process->system, generation, message);
 }
+
+bool wefti_mailbox_put_system(struct wefti_process *process, struct wefti_message *message) {
+    bool first = false;
+    uint32_t generation = load_relaxed(&process->generation); /* the lock orders it */
+    bool open = put(&process->system, generation, message, &first);
+    wefti_assert(open, generation); /* it is alive */
+    return first;
+}
+
+void wefti_mailbox_wake(struct wefti_process *process) { wake(NULL, process); }
 
 /* Behind `into`: newest first as they lie there, turned round. */
 static inline void append_lane(struct wefti_link *item, struct wefti_chain *into) {

@@ -302,6 +302,9 @@ static inline void wefti_message_show(struct wefti_message *message, weft_messag
 /* -- mailbox.c --------------------------------------------------------------------------------------------- */
 /* S1, S2, the system's lane.  False: the process has ended; the message is still the caller's. */
 bool wefti_mailbox_push_system(struct wefti_process *process, uint32_t generation, struct wefti_message *message);
+/* The same under the lock of a process that is alive: S1.  True: wefti_mailbox_wake is to follow, S2, without the lock. */
+bool wefti_mailbox_put_system(struct wefti_process *process, struct wefti_message *message);
+void wefti_mailbox_wake(struct wefti_process *process);
 /* A message, by the lane; waiting for room at most until then if the policy is that.  0: it is the receiver's; an error: still the
  * caller's. */
 int wefti_mailbox_send(struct wefti_processes *table, struct wefti_process *process, weft_pid to,

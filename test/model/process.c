@@ -403,6 +403,8 @@ MC_CASE(process_link_against_exit, link_against_exit, .arg = 0, .proves = "W6 W1
         .seconds = 6, .outcomes = "linked gone");
 MC_CASE(process_unlink_against_exit, link_against_exit, .arg = 1, .proves = "W6 W10", .bound = 1, .stale_counts = true,
         .seconds = 6, .outcomes = "linked gone");
+MC_CASE(process_unlink_against_exit_deep, link_against_exit, .arg = 1, .proves = "W6 W10", .mode = MC_PCT, .depth = 5,
+        .max_exec = 2000, .outcomes = "linked gone");
 MC_CASE(process_link_twice_against_exit, link_against_exit, .arg = 2, .proves = "W6 W10", .mode = MC_PCT, .depth = 5,
         .max_exec = 2000, .outcomes = "linked gone");
 MC_CASE(process_link_against_exit_deep, link_against_exit, .arg = 0, .proves = "W6 W10", .mode = MC_PCT,
