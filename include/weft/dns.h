@@ -3,9 +3,9 @@
  *     weft_io *io;
  *     weft_tcp_connect("example.org", 80, &io, weft_after(5000000000));
  *
- * Names are looked up with getaddrinfo(3), so /etc/hosts, nsswitch.conf and the rest are respected, on a pool of threads of its own ("dns", up to
- * 64) that the whole process shares: slow name servers keep no other blocking work waiting.  A runtime may have another resolver, such as
- * c-ares (<weft/cares.h>), which needs no threads.
+ * Names are looked up with getaddrinfo(3), so /etc/hosts, nsswitch.conf and the rest are respected, on threads of their own that the whole process
+ * shares ("dns", up to 64, and for names that take long "dns-late", up to 16): slow name servers keep no other blocking work waiting.  A runtime may have
+ * another resolver, such as c-ares (<weft/cares.h>), which needs no threads.
  */
 #ifndef WEFT_DNS_H
 #define WEFT_DNS_H
