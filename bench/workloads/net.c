@@ -170,18 +170,19 @@ bool bench_net_is_other(void) { return getenv("WEFT_BENCH_SERVER") != NULL; }
 enum bench_server bench_net_measured(void) { return bench_net_is_other() ? BENCH_SERVER_OTHER : BENCH_SERVER_FIBER; }
 
 /* A server of one worker has a CPU, and whoever loads it another.  Left to the system, the two are now on one and now on two, where a message
- * costs half as much again, and a server that sleeps a little more than the other is taken together more often. */
-static void keep_apart(const struct bench_run *run, bool server) {
+ * costs half as much again, and a server that sleeps a little more than the other is taken together more often.  False: there are no two CPUs. */
+static bool keep_apart(const struct bench_run *run, bool server) {
     cpu_set_t all, one;
     int cpu = server ? CPU_SETSIZE - 1 : 0;
     if (run->workers != 1 || sched_getaffinity(0, sizeof all, &all) || CPU_COUNT(&all) < 2)
-        return;
+        return false;
     while (!CPU_ISSET(cpu, &all))
         cpu += server ? -1 : 1;
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
-    sched_setaffinity(0, sizeof one, &one);
+    return sched_setaffinity(0, sizeof one, &one) == 0;
 }
+static bool apart; /* the client has a CPU of its own */
 
 bool bench_net_open(struct bench_run *run, enum bench_server kind, size_t request, const char *said,
                     struct bench_net *net) {
@@ -260,9 +261,9 @@ int bench_net_connect(const struct bench_net *net) {
 /* Answers that have come: with a CPU of its own, the client looks for them without sleeping.  Whoever sends to one that sleeps has to wake it on
  * its CPU, which costs as much as several answers where the machine is virtual; how often that happens hangs on which of the two happens to be
  * quicker, and would be counted as the server's work.  0: none for 10 s. */
-static int answers_of(const struct bench_run *run, int epoll, struct epoll_event *events) {
+static int answers_of(int epoll, struct epoll_event *events) {
     int count;
-    if (run->workers != 1)
+    if (!apart)
         return epoll_wait(epoll, events, EVENTS, 10000);
     int64_t late = bench_now() + INT64_C(10000000000);
     while ((count = epoll_wait(epoll, events, EVENTS, 0)) == 0 && bench_now() < late)
@@ -302,7 +303,7 @@ uint64_t bench_net_load(struct bench_run *run, struct bench_net *net, unsigned c
     for (unsigned i = 0; good && i < connections; i++)
         good = send(peers[i].fd, request, request_size, MSG_NOSIGNAL) == (ssize_t)request_size;
     for (int64_t end = net->from.at + ms * INT64_C(1000000); good && bench_now() < end;) {
-        int count = answers_of(run, epoll, events);
+        int count = answers_of(epoll, events);
         if (count < 0 && errno == EINTR) /* the server before this one has ended */
             continue;
         good = bench_check(run, count > 0, "no answer for 10 s");
@@ -349,7 +350,7 @@ static bool compare(struct bench_run *run, const enum bench_server *kinds, unsig
     unsigned open = 0;
     for (; good && open < count; open += good)
         good = bench_net_open(run, kinds[open], request, said, &net[open]);
-    keep_apart(run, false);
+    apart = keep_apart(run, false);
     for (unsigned i = 0; good && i < count; i++)
         good = load(run, kinds[i], &net[i], connections) > 0; /* warm */
     for (unsigned round = 0; good && round < rounds; round++)
