@@ -57,9 +57,10 @@ WEFT_API unsigned weft_stats_searching(const weft_runtime *rt);
 /* Tasks that have been spawned and have not ended. */
 WEFT_API uint64_t weft_stats_live(const weft_runtime *rt);
 
-/* Write to a file descriptor: every worker; every live task with name, state, and what it waits for; of a fiber also for how
- * long it has waited (to a tick of its worker; under `sim` in virtual time), who has the mutex or rwlock it waits for, and whose nursery it is in:
- * fibers and their nurseries by name, the outermost first.  (A nursery that a thread or a poll task has opened is not named.)
+/* Write to a file descriptor: every worker; every live task with name, state, what it waits for, and for how long (to a tick of its worker, a poll
+ * task to 17 ms modulo 13 days; under `sim` in virtual time).  A poll task waits for what it says itself (weft_task_waits_for), or for that of the
+ * last _poll call which returned -EAGAIN.  Of a fiber also who has the mutex or rwlock it waits for, and whose nursery it is in: fibers and their
+ * nurseries by name, the outermost first.  (A nursery that a thread or a poll task has opened is not named.)
  * Safe at any time, from any thread.  Returns 0 or a negative errno value from writing. */
 WEFT_API int weft_dump(weft_runtime *rt, int fd);
 

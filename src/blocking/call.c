@@ -76,7 +76,7 @@ static int call(struct weft_pool *pool, struct wefti_job *job, struct wefti_fibe
     error = submit(pool, job, fiber ? wefti_worker_here()->rt : NULL);
     if (error)
         return error;
-    error = wefti_waiter_wait(&job->waiter, until, "a blocking job"); /* A3 */
+    error = wefti_waiter_wait(&job->waiter, until, wefti_words(WEFTI_A_JOB)); /* A3 */
     if (error)
         error = give_up(pool, job, fiber, error, gone);
     if (!error)
@@ -165,7 +165,7 @@ int weft_blocking_poll(const weft_blocking_spec *spec, weft_task *self, weft_wai
         if (poll->end != end_poll)
             return -EBUSY;
         if (!wefti_waiter_is_served(&job->waiter))
-            return -EAGAIN;
+            return wefti_poll_waits(-EAGAIN, WEFTI_A_JOB);
         struct weft_pool *pool = job->pool;
         poll->end = NULL;
         error = job->error;
@@ -187,7 +187,7 @@ int weft_blocking_poll(const weft_blocking_spec *spec, weft_task *self, weft_wai
     poll->end = end_poll;
     error = submit(pool, job, w->rt);
     if (!error)
-        return -EAGAIN;
+        return wefti_poll_waits(-EAGAIN, WEFTI_A_JOB);
     poll->end = NULL;
     wefti_free(job, sizeof *job);
     return error == -EAGAIN ? -EBUSY : error;

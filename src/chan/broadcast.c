@@ -129,7 +129,7 @@ int weft_subscriber_recv(weft_subscriber *subscriber, void *value, uint64_t *mis
             wefti_turn_used(until);
             return error;
         }
-        error = wefti_bell_wait(&subscriber->broadcast->bell, until, "a broadcast");
+        error = wefti_bell_wait(&subscriber->broadcast->bell, until, wefti_words(WEFTI_A_BROADCAST));
         if (error)
             return error;
     }
@@ -140,11 +140,11 @@ int weft_subscriber_recv_poll(weft_subscriber *subscriber, weft_task *self, weft
     struct wefti_poll_wait *wait = wefti_poll_wait_of(room);
     int error = subscriber ? wefti_bell_poll_waits(&subscriber->broadcast->bell, wait) : -EINVAL;
     if (error)
-        return error;
+        return wefti_poll_waits(error, WEFTI_A_BROADCAST);
     error = look_locking(subscriber, value, missed);
     if (error == -EAGAIN)
         wefti_bell_poll_begin(&subscriber->broadcast->bell, self, wait);
-    return error;
+    return wefti_poll_waits(error, WEFTI_A_BROADCAST);
 }
 
 /* -- Select -------------------------------------------------------------------------------------------------- */

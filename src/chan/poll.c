@@ -91,15 +91,15 @@ static bool begin(struct wefti_chan *ch, struct weft_task *self, struct wefti_po
     wait->end = value ? end_send : end_recv;
     wefti_waiters_append(list, &wait->waiter);
     wefti_bias_give(&ch->lock);
-    *error = -EAGAIN;
+    *error = wefti_poll_waits(-EAGAIN, value ? WEFTI_ROOM : WEFTI_A_VALUE);
     return true;
 }
 
 /* A wait that was begun in an earlier poll: -EAGAIN, or it is over, and what the server says. */
-static int look(struct wefti_poll_wait *wait, void *value) {
+static int look(struct wefti_poll_wait *wait, void *value, enum wefti_waits what) {
     struct wefti_chan *ch = chan_of(wait);
     if (!wefti_waiter_is_served(&wait->waiter))
-        return -EAGAIN;
+        return wefti_poll_waits(-EAGAIN, what);
     int result = (int)wait->waiter.result;
     struct wefti_cell *cell = cell_of(&wait->waiter);
     if (value && !result)
@@ -120,7 +120,7 @@ int weft_chan_send_poll(weft_chan *handle, weft_task *self, weft_wait *room, con
     if (wefti_poll_wait_is_taken(wait, end_send, ch))
         return -EBUSY;
     if (wait->end)
-        return look(wait, NULL);
+        return look(wait, NULL, WEFTI_ROOM);
     for (;;) {
         int error = wefti_chan_send_locking(ch, value);
         if (error != -EAGAIN || begin(ch, self, wait, &ch->senders, value ? value : nothing, &error) || error)
@@ -136,7 +136,7 @@ int weft_chan_recv_poll(weft_chan *handle, weft_task *self, weft_wait *room, voi
     if (wefti_poll_wait_is_taken(wait, end_recv, ch))
         return -EBUSY;
     if (wait->end)
-        return look(wait, value);
+        return look(wait, value, WEFTI_A_VALUE);
     for (;;) {
         int error = wefti_chan_not_now(wefti_chan_recv_locking(ch, value));
         if (error != -EAGAIN || begin(ch, self, wait, &ch->receivers, NULL, &error) || error)

@@ -87,11 +87,12 @@ static __attribute__((noinline)) int end_turn(weft_deadline until) {
 }
 
 static int send_waiting(struct wefti_chan *ch, const void *value, weft_deadline until) {
-    return wait_in(ch, &ch->senders, (void *)(uintptr_t)value, until, "room in a channel"); /* the server only reads */
+    return wait_in(ch, &ch->senders, (void *)(uintptr_t)value, until,
+                   wefti_words(WEFTI_ROOM)); /* the server only reads */
 }
 
 static int recv_waiting(struct wefti_chan *ch, void *value, weft_deadline until) {
-    return wait_in(ch, &ch->receivers, value, until, "a value from a channel");
+    return wait_in(ch, &ch->receivers, value, until, wefti_words(WEFTI_A_VALUE));
 }
 
 int weft_chan_send(weft_chan *handle, const void *value, weft_deadline until) {

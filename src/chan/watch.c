@@ -91,7 +91,7 @@ int weft_watch_wait(weft_watch *watch, uint64_t *version, void *value, weft_dead
             wefti_turn_used(until);
             return error;
         }
-        error = wefti_bell_wait(&watch->bell, until, "a watch");
+        error = wefti_bell_wait(&watch->bell, until, wefti_words(WEFTI_A_WATCH));
         if (error)
             return error;
     }
@@ -101,11 +101,11 @@ int weft_watch_wait_poll(weft_watch *watch, weft_task *self, weft_wait *room, ui
     struct wefti_poll_wait *wait = wefti_poll_wait_of(room);
     int error = watch ? wefti_bell_poll_waits(&watch->bell, wait) : -EINVAL;
     if (error)
-        return error;
+        return wefti_poll_waits(error, WEFTI_A_WATCH);
     error = look_locking(watch, version, value);
     if (error == -EAGAIN)
         wefti_bell_poll_begin(&watch->bell, self, wait);
-    return error;
+    return wefti_poll_waits(error, WEFTI_A_WATCH);
 }
 
 /* -- Select -------------------------------------------------------------------------------------------------- */

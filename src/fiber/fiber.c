@@ -228,7 +228,7 @@ int weft_sleep_until(weft_deadline until) {
     if (w && wefti_current(w)) {
         if (!wefti_task_is_fiber(wefti_current(w)))
             return -EINVAL;
-        int why = wefti_fiber_wait(wefti_fiber_of(wefti_current(w)), never, NULL, until, "a timer");
+        int why = wefti_fiber_wait(wefti_fiber_of(wefti_current(w)), never, NULL, until, wefti_words(WEFTI_A_TIMER));
         return why == -ETIMEDOUT ? 0 : why;
     }
     struct wefti_park park = {0};

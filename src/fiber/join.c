@@ -3,7 +3,7 @@
  * All register one waker in task->joiner (word.h, rule 3).  Once registered there are two ways out: take the waker back
  * before the task is COMPLETE, or be woken by it.  A thread's waker lives on its stack, so it never leaves otherwise.
  */
-#include "fiber/switch.h"
+#include "fiber/wait.h"
 
 static void read_result(struct weft_task *task, weft_result *result) {
     if (result)
@@ -22,12 +22,12 @@ int weft_join_poll(weft_task *handle, weft_task *self, weft_result *result) {
             bool ours =
                 (load_relaxed(&handle->word) & WEFTI_JOINED) && load_relaxed(&handle->joiner) == wefti_waker_task(self);
             if (!wefti_word_is_complete(&handle->word))
-                return ours ? -EAGAIN : -EBUSY;
+                return ours ? wefti_poll_waits(-EAGAIN, WEFTI_A_TASK) : -EBUSY;
         } else {
             wefti_word_ref(&self->word);
             store_relaxed(&handle->joiner, wefti_waker_task(self)); /* published by register */
             if (wefti_word_join_register(&handle->word))
-                return -EAGAIN;
+                return wefti_poll_waits(-EAGAIN, WEFTI_A_TASK);
             wefti_task_unref(self, 0);
         }
     }
@@ -49,8 +49,8 @@ static __attribute__((noinline)) bool help_begin(struct wefti_worker *w, struct 
     if (task && wefti_word_life(load_relaxed(&task->word)) == WEFTI_SCHEDULED) /* ours: others change its flags only */
         wefti_word_to_running(
             &task->word); /* what runs on top of it will be the current one: for dumps and the simulator */
-    *help = (struct wefti_help){w->help, wefti_current(w),
-                                w->done}; /* the tasks that run on top of this one set their own */
+    *help = (struct wefti_help){w->help, wefti_current(w), w->done,
+                                w->waits}; /* the tasks that run on top of this one set their own */
     w->help = help;
     return true;
 }
@@ -61,6 +61,7 @@ static void help_end(struct wefti_worker *w, const struct wefti_help *help) {
         w->sched->resume(w);
     wefti_set_current(w, help->current);
     w->done = help->done;
+    w->waits = help->waits;
     w->help = help->below;
     w->help_depth--;
     w->loop_only--;

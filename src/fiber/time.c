@@ -34,17 +34,17 @@ int weft_sleep_poll(weft_task *self, weft_wait *wait, weft_deadline until) {
         return -EBUSY;
     if (poll->end) { /* asked before */
         if (!load_acquire(&alarm_of(poll)->rang)) /* pairs with timers.c, R2 */
-            return -EAGAIN;
+            return wefti_poll_waits(-EAGAIN, WEFTI_A_TIMER);
         poll->end = NULL;
         return 0;
     }
     if (until == WEFT_NEVER)
-        return -EAGAIN;
+        return wefti_poll_waits(-EAGAIN, WEFTI_A_TIMER);
     if (!is_far(w, until) && until <= wefti_now(w->rt))
         return 0;
     poll->end = end_sleep;
     wefti_alarm_set(w, alarm_of(poll), self, until);
-    return -EAGAIN;
+    return wefti_poll_waits(-EAGAIN, WEFTI_A_TIMER);
 }
 
 /* -- Intervals -------------------------------------------------------------------------------------------------- */

@@ -101,6 +101,15 @@ _Static_assert(sizeof(struct wefti_poll_wait) <= sizeof(weft_wait), "room enough
 static inline struct wefti_poll_wait *wefti_poll_wait_of(weft_wait *wait) {
     return (struct wefti_poll_wait *)(void *)wait;
 }
+/* What a _poll call returns, for this thing: on -EAGAIN a dump will say so, should the poll end with WEFT_PENDING.  The last such call of a
+ * poll counts; several for different things are told as "and others". */
+static inline int wefti_poll_waits(int error, enum wefti_waits what) {
+    struct wefti_worker *w = error == -EAGAIN ? wefti_worker_self() : NULL;
+    if (w)
+        w->waits = (uint8_t)(what | (w->waits & WEFTI_WAITS_OTHERS) |
+                             (w->waits && (w->waits & WEFTI_WAITS_MASK) != what ? WEFTI_WAITS_OTHERS : 0));
+    return error;
+}
 /* Does it wait, and not in this way for this thing?  Then the call is refused with -EBUSY: what lies there is another's. */
 static inline bool wefti_poll_wait_is_taken(const struct wefti_poll_wait *poll, void (*end)(struct wefti_poll_wait *),
                                             const void *thing) {

@@ -63,7 +63,7 @@ ssize_t wefti_op_call(struct weft_io *io, int direction, struct wefti_watch *rin
     struct wefti_poll_op what = {direction == WEFTI_IN ? WEFTI_OP_RECV : WEFTI_OP_SEND, io->fd, bytes, size, 0};
     struct wefti_op op;
     int why = -EAGAIN;
-    const char *words = direction == WEFTI_IN ? "a descriptor to read" : "a descriptor to write";
+    const char *words = wefti_words(direction == WEFTI_IN ? WEFTI_TO_READ : WEFTI_TO_WRITE);
     struct weft_task *task = &wefti_fiber_self()->task;
     wefti_waiter_init_task(&op.done, task);
     if (WEFTI_UNLIKELY(!wefti_poller_begin(&ring->poller, &what, &op)))

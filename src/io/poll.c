@@ -12,6 +12,11 @@ static void end_poll(struct wefti_poll_wait *wait) {
     wait->end = NULL;
 }
 
+/* For dumps. */
+static int waits(int error, int direction) {
+    return wefti_poll_waits(error, direction == WEFTI_IN ? WEFTI_TO_READ : WEFTI_TO_WRITE);
+}
+
 /* A poll task begins a call.  0; -EAGAIN: it waits on; what the wait gave; -EBUSY: it waits for something else; -EINVAL. */
 static int begin_poll(struct weft_io *io, weft_task *self, struct wefti_poll_wait *poll, int direction) {
     struct wefti_worker *w = wefti_worker_here();
@@ -22,7 +27,7 @@ static int begin_poll(struct weft_io *io, weft_task *self, struct wefti_poll_wai
     if (wefti_poll_wait_is_taken(poll, end_poll, io) || poll->waiter.index != (uint32_t)direction)
         return -EBUSY;
     if (!wefti_waiter_is_served(&poll->waiter))
-        return -EAGAIN; /* polled for another reason */
+        return waits(-EAGAIN, direction); /* polled for another reason */
     end_poll(poll);
     return (int)poll->waiter.result;
 }
@@ -37,6 +42,7 @@ static void append_poll(struct weft_io *io, weft_task *self, struct wefti_poll_w
     wefti_waiters_append(&io->waiting[direction], &poll->waiter);
     if (w->rt->sim && !io->mem)
         w->watch->waiting++;
+    waits(-EAGAIN, direction);
 }
 
 ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction, wefti_desc_fn *call,

@@ -329,7 +329,7 @@ int weft_nursery_await_poll(weft_nursery *nursery, weft_task *self, weft_wait *w
             poll->thing = n;
         }
         wefti_lock_give(&n->lock);
-        return error ? error : -EAGAIN;
+        return wefti_poll_waits(error ? error : -EAGAIN, WEFTI_A_NURSERY);
     }
     if (!wefti_nursery_is_over(n))
         settle(n);

@@ -57,6 +57,13 @@ uint16_t wefti_reason(struct weft_runtime *rt, const char *what) {
     return 0;
 }
 
+/* What a poll task waits for, as its `status` says (task/waits.h); 0 of fibers, and of one that was woken meanwhile, when it means something else. */
+static unsigned waits_of(const struct weft_task *task) {
+    unsigned waits = (unsigned)load_relaxed(&task->status) & (WEFTI_WAITS_MASK | WEFTI_WAITS_OTHERS); /* a look */
+    bool waits_still = wefti_word_life(load_relaxed(&task->word)) == WEFTI_IDLE; /* as above */
+    return waits_still && !wefti_task_is_fiber(task) ? waits : 0;
+}
+
 /* What it waits for, or NULL, and who has that: wefti_fiber_describe. */
 static const char *describe(struct weft_task *task, uint64_t *by, uint64_t *many) {
     const char *waits = NULL;
@@ -172,16 +179,17 @@ static void path_of(const struct places *places, const struct weft_task *task, c
     }
 }
 
-/* How long it has waited: since the tick before it began to, so a little too long. */
+/* How long it has waited: since the tick before it began to, so a little too long; of poll tasks to a unit more or less. */
 static void since(struct weft_runtime *rt, struct weft_task *task, bool joins, char *what, size_t room) {
+    uint32_t status = (uint32_t)load_relaxed(&task->status); /* a look; before one at the clock, which is later then */
     int64_t ns, now = wefti_now(rt);
     if (wefti_task_is_fiber(task)) {
         if (!joins && !load_relaxed(&wefti_fiber_of(task)->waits)) /* a look; who joins has nothing there */
             return;
         ns = now - load_relaxed(&wefti_fiber_of(task)->waits_since); /* as above */
-    } else { /* modulo 2^32: 52 days */
-        uint32_t units = (uint32_t)(now >> WEFTI_SINCE_SHIFT) - (uint32_t)load_relaxed(&task->status); /* as above */
-        ns = (int64_t)units << WEFTI_SINCE_SHIFT;
+    } else { /* modulo 2^50 ns: 13 days */
+        uint32_t from = status >> WEFTI_WAITS_BITS << WEFTI_WAITS_BITS;
+        ns = (int64_t)((wefti_since(now) - from) >> WEFTI_WAITS_BITS) << WEFTI_SINCE_SHIFT;
         if (wefti_word_life(load_relaxed(&task->word)) != WEFTI_IDLE) /* woken meanwhile: it means something else */
             return;
     }
@@ -202,16 +210,23 @@ static void dump_task(struct weft_task *task, void *arg) {
     if (wefti_task_life(task) == WEFTI_IDLE) {
         const char *reason = wefti_word_sub(word) ? load_acquire(&rt->reasons[wefti_word_sub(word)]) : NULL;
         uint64_t by = 0, many = 0;
+        unsigned waits = reason ? 0 : waits_of(task);
         if (!reason)
             reason = describe(task, &by, &many);
+        if (!reason && (waits & WEFTI_WAITS_MASK) != WEFTI_A_TASK)
+            reason = wefti_words(waits);
+        const char *others = waits & WEFTI_WAITS_OTHERS ? " and others" : "";
         struct joined_by find = {wefti_waker_task(task), NULL};
         char buffer[64];
         if (!reason && out->live <= FIND_MAX)
             wefti_slab_walk(&rt->slab, find_joined, &find);
         if (reason)
-            snprintf(what, sizeof what, ", waits for %s", wefti_printable(reason, buffer, sizeof buffer));
+            snprintf(what, sizeof what, ", waits for %s%s", wefti_printable(reason, buffer, sizeof buffer), others);
         else if (find.name)
-            snprintf(what, sizeof what, ", waits for task \"%s\"", wefti_printable(find.name, buffer, sizeof buffer));
+            snprintf(what, sizeof what, ", waits for task \"%s\"%s", wefti_printable(find.name, buffer, sizeof buffer),
+                     others);
+        else if (wefti_words(waits))
+            snprintf(what, sizeof what, ", waits for %s%s", wefti_words(waits), others);
         else if (wefti_word_refs(word) <= 2 + !!(word & WEFTI_JOINABLE))
             snprintf(what, sizeof what, ", waits for a waker that nobody holds");
         else

@@ -19,6 +19,7 @@
 #include "stack/stack.h"
 #include "task/slab.h"
 #include "task/task.h"
+#include "task/waits.h"
 #include "time/wheel.h"
 
 #define WEFTI_TICK_POLLS 128u                /* B34: polls between two maintenance passes */
@@ -94,6 +95,7 @@ struct wefti_worker {
     bool parking;           /* B21: between announcing and being back */
     bool driven;            /* no thread: weft_drive */
     bool central;           /* runs only what the control thread hands it */
+    uint8_t waits;          /* what the running poll would wait for: task/waits.h */
     uint32_t
         loop_only; /* reasons why fibers do not follow each other without the loop: driven, central, each poll that waits on our stack */
     struct wefti_help *help; /* the newest poll on our stack that waits */
@@ -395,6 +397,7 @@ struct wefti_help {
     struct wefti_help *below; /* the wait that ours lies on top of */
     struct weft_task *current;
     weft_result done;
+    uint8_t waits;
 };
 
 /* -- wake.c ------------------------------------------------------------------------------------------ */
@@ -507,11 +510,12 @@ void wefti_timers_help_one(struct wefti_worker *w, int64_t now);
 int64_t wefti_real(const struct weft_runtime *rt, int64_t when);
 /* The runtime's clock: the system's, or the simulator's. */
 int64_t wefti_now(const struct weft_runtime *rt);
-/* The last tick in units of about a millisecond: for dumps, without a look at the clock. */
-#define WEFTI_SINCE_SHIFT 20
-static inline uint32_t wefti_since(const struct wefti_worker *w) {
+/* The `status` of a poll task that waits from now on (task/waits.h): since the last tick, without a look at the clock. */
+#define WEFTI_SINCE_SHIFT 24
+static inline uint32_t wefti_since(int64_t when) { return (uint32_t)(when >> WEFTI_SINCE_SHIFT << WEFTI_WAITS_BITS); }
+static inline int wefti_waits(const struct wefti_worker *w) {
     int64_t when = WEFTI_UNLIKELY(w->rt->sim != NULL) ? wefti_now(w->rt) : w->measure_began;
-    return (uint32_t)(when >> WEFTI_SINCE_SHIFT);
+    return (int)(wefti_since(when) | w->waits);
 }
 
 /* -- Every poll, inline ------------------------------------------------------------------------------ */

@@ -61,13 +61,14 @@ void wefti_worker_skip(struct wefti_worker *w, struct weft_task *task) {
 static inline __attribute__((always_inline)) void run(struct wefti_worker *w, struct weft_task *task) {
     if (!wefti_worker_begin(w, task))
         return;
-    w->done = (weft_result){0, NULL}; /* a join that helps restores this and w->current for the task below */
+    w->done = (weft_result){0, NULL}; /* a join that helps restores these and w->current for the task below */
+    w->waits = WEFTI_WAITS_UNKNOWN;
     weft_poll said = task->poll(task, wefti_task_state(task));
     wefti_set_current(w, NULL);
     if (said == WEFT_READY) {
         wefti_worker_finish(w, task, w->done);
     } else if (said == WEFT_PENDING) {
-        store_relaxed(&task->status, (int)wefti_since(w)); /* a figure for dumps */
+        store_relaxed(&task->status, wefti_waits(w)); /* for dumps */
         if (wefti_word_to_idle(&task->word))
             w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
     } else if (said == WEFT_YIELD) {

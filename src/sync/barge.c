@@ -181,8 +181,8 @@ int wefti_barge_get(struct wefti_sync *s, const struct wefti_barge *kind, uint64
     waiter->slot = (void *)(uintptr_t)want;
     struct wefti_fiber *self = wefti_fiber_self();
     if (!self || !kind->by)
-        return get_slowly(s, kind, waiter, until, kind->what);
-    struct wefti_kept kept = {kind->what, kind->by, s}; /* F1 (task/fiber.h) */
+        return get_slowly(s, kind, waiter, until, wefti_words(kind->what));
+    struct wefti_kept kept = {wefti_words(kind->what), kind->by, s}; /* F1 (task/fiber.h) */
     error = get_slowly(s, kind, waiter, until, wefti_waits_kept(&kept)); /* F2, F3 */
     wefti_fiber_kept_end(self);
     return error;
@@ -211,7 +211,7 @@ int wefti_barge_poll(struct wefti_sync *s, const struct wefti_barge *kind, uint6
     int error = try(s, kind, waiter, again);
     if (error != -EAGAIN)
         wait->poll.end = NULL;
-    return error;
+    return wefti_poll_waits(error, kind->what);
 }
 
 bool wefti_barge_end(struct wefti_poll_wait *poll, const struct wefti_barge *kind) {

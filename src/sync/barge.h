@@ -53,7 +53,7 @@ struct wefti_barge {
     uint64_t (*with)(uint64_t word, uint64_t want);
     uint64_t (*without)(uint64_t word, uint64_t want);
     int refused; /* the error of a give that cannot be */
-    const char *what;
+    enum wefti_waits what;
     /* For dumps: who has it, as in struct wefti_kept; `thing` is the wefti_sync.  NULL: nobody can be named. */
     uint64_t (*by)(const void *thing, uint64_t *many);
 };
@@ -71,8 +71,8 @@ enum { WEFTI_TRY_AGAIN = 1, WEFTI_OWNED = 2 }; /* waiter.result */
 
 /* A call of some _poll begins.  0: it does not wait yet; WEFTI_TRY_AGAIN; WEFTI_OWNED: it has what it wanted; -EAGAIN; -EBUSY. */
 static inline int wefti_barge_begin(struct wefti_poll_wait *poll, void (*end)(struct wefti_poll_wait *),
-                                    struct wefti_sync *sync) {
-    int begun = wefti_poll_begin(poll, end, sync);
+                                    struct wefti_sync *sync, const struct wefti_barge *kind) {
+    int begun = wefti_poll_begin(poll, end, sync, kind->what);
     return begun == 1 ? (int)poll->waiter.result : begun;
 }
 /* After the first two of those.  0: it has it; -EAGAIN: it waits; -EINVAL. */

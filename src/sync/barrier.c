@@ -34,7 +34,7 @@ int weft_barrier_wait(weft_barrier *barrier, weft_deadline until) {
     if (!error) {
         wefti_sync_in_turn(&waiter, barrier->turn);
         wefti_waiters_append(&s->waiters, &waiter);
-        error = wefti_sync_wait(s, &waiter, until, "a barrier");
+        error = wefti_sync_wait(s, &waiter, until, wefti_words(WEFTI_A_BARRIER));
         if (!error)
             return 0;
     }
@@ -58,13 +58,13 @@ static void end_poll(struct wefti_poll_wait *poll) {
 int weft_barrier_wait_poll(weft_barrier *barrier, weft_task *self, weft_wait *wait) {
     struct wefti_sync *s = sync_of(barrier);
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
-    int error = wefti_poll_begin(poll, end_poll, barrier);
+    int error = wefti_poll_begin(poll, end_poll, barrier, WEFTI_A_BARRIER);
     if (error)
         return error < 0 ? error : 0;
     wefti_lock_take(&s->lock);
     error = arrive(barrier);
     if (error == -EAGAIN) {
-        wefti_poll_wait(s, poll, self, end_poll, barrier);
+        wefti_poll_wait(s, poll, self, end_poll, barrier, WEFTI_A_BARRIER);
         wefti_sync_in_turn(&poll->waiter, barrier->turn);
         wefti_lock_give(&s->lock);
     }

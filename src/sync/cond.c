@@ -61,7 +61,7 @@ int weft_cond_wait(weft_cond *cond, weft_mutex *mutex, weft_deadline until) {
     if (why)
         return why;
     weft_mutex_unlock(mutex); /* C3 */
-    why = wefti_waiter_wait(&waiter, until, "a condition");
+    why = wefti_waiter_wait(&waiter, until, wefti_words(WEFTI_A_CONDITION));
     if (why) {
         wefti_lock_take(&s->lock);
         bool gone = wefti_waiters_remove(&s->waiters, &waiter);
@@ -125,7 +125,7 @@ int weft_cond_wait_poll(weft_cond *cond, weft_mutex *mutex, weft_task *self, wef
     struct wefti_sync_poll *room = wefti_sync_poll_of(wait);
     if (wefti_mutex_polls(mutex, room))
         return wefti_mutex_lock_poll(mutex, self, room, cond); /* C4, again */
-    int error = wefti_poll_begin(&room->poll, end_poll, cond);
+    int error = wefti_poll_begin(&room->poll, end_poll, cond, WEFTI_A_CONDITION);
     if (error == 1)
         return wefti_mutex_lock_poll(mutex, self, room, cond); /* C4 */
     if (error)
@@ -135,7 +135,7 @@ int weft_cond_wait_poll(weft_cond *cond, weft_mutex *mutex, weft_task *self, wef
     wefti_lock_take(&s->lock);
     error = enter(s, mutex);
     if (!error) {
-        error = wefti_poll_wait(s, &room->poll, self, end_poll, cond); /* C2 */
+        error = wefti_poll_wait(s, &room->poll, self, end_poll, cond, WEFTI_A_CONDITION); /* C2 */
         wefti_sync_in_turn(&room->poll.waiter, cond->turn);
         room->poll.waiter.slot = mutex;
     }

@@ -38,7 +38,7 @@ int weft_event_wait(weft_event *event, weft_deadline until) {
     if (error == -EAGAIN) {
         wefti_sync_in_turn(&waiter, event->turn);
         wefti_waiters_append(&s->waiters, &waiter);
-        error = wefti_sync_wait(s, &waiter, until, "an event");
+        error = wefti_sync_wait(s, &waiter, until, wefti_words(WEFTI_AN_EVENT));
         if (!error)
             return 0;
     }
@@ -81,7 +81,7 @@ bool weft_event_is_set(const weft_event *event) { return is_set(sync_of(event));
 int weft_event_wait_poll(weft_event *event, weft_task *self, weft_wait *wait) {
     struct wefti_sync *s = sync_of(event);
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
-    int error = wefti_poll_begin(poll, wefti_poll_leave, s);
+    int error = wefti_poll_begin(poll, wefti_poll_leave, s, WEFTI_AN_EVENT);
     if (error)
         return error < 0 ? error : 0;
     if (is_set(s))
@@ -89,7 +89,7 @@ int weft_event_wait_poll(weft_event *event, weft_task *self, weft_wait *wait) {
     wefti_lock_take(&s->lock);
     error = enter(s);
     if (error == -EAGAIN) {
-        error = wefti_poll_wait(s, poll, self, wefti_poll_leave, s);
+        error = wefti_poll_wait(s, poll, self, wefti_poll_leave, s, WEFTI_AN_EVENT);
         wefti_sync_in_turn(&poll->waiter, event->turn);
     }
     wefti_lock_give(&s->lock);

@@ -74,7 +74,7 @@ int weft_group_wait(weft_group *group, weft_deadline until) {
     } else if (error == -EAGAIN) {
         wefti_sync_in_turn(&waiter, group->turn);
         wefti_waiters_append(&s->waiters, &waiter);
-        error = wefti_sync_wait(s, &waiter, until, "a group");
+        error = wefti_sync_wait(s, &waiter, until, wefti_words(WEFTI_A_GROUP));
         if (!error)
             return 0;
     }
@@ -87,7 +87,7 @@ int weft_group_wait(weft_group *group, weft_deadline until) {
 int weft_group_wait_poll(weft_group *group, weft_task *self, weft_wait *wait) {
     struct wefti_sync *s = sync_of(group);
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
-    int error = wefti_poll_begin(poll, wefti_poll_leave, s);
+    int error = wefti_poll_begin(poll, wefti_poll_leave, s, WEFTI_A_GROUP);
     if (error)
         return error < 0 ? error : 0;
     if (is_none(s))
@@ -95,7 +95,7 @@ int weft_group_wait_poll(weft_group *group, weft_task *self, weft_wait *wait) {
     wefti_lock_take(&s->lock);
     error = enter(s);
     if (error == -EAGAIN) {
-        wefti_poll_wait(s, poll, self, wefti_poll_leave, s);
+        wefti_poll_wait(s, poll, self, wefti_poll_leave, s, WEFTI_A_GROUP);
         wefti_sync_in_turn(&poll->waiter, group->turn);
     }
     wefti_lock_give(&s->lock);

@@ -67,7 +67,7 @@ int weft_once_run(weft_once *once, void (*fn)(void *arg), void *arg, weft_deadli
     if (error == -EAGAIN) {
         wefti_sync_in_turn(&waiter, 0);
         wefti_waiters_append(&s->waiters, &waiter);
-        error = wefti_sync_wait(s, &waiter, until, "what is done once");
+        error = wefti_sync_wait(s, &waiter, until, wefti_words(WEFTI_DONE_ONCE));
         if (!error)
             return 0;
     }
@@ -79,7 +79,7 @@ int weft_once_run_poll(weft_once *once, void (*fn)(void *arg), void *arg, weft_t
     struct wefti_sync *s = sync_of(once);
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
     uint64_t me = (uint64_t)(uintptr_t)self, found;
-    int error = wefti_poll_begin(poll, wefti_poll_leave, s);
+    int error = wefti_poll_begin(poll, wefti_poll_leave, s, WEFTI_DONE_ONCE);
     if (error)
         return error < 0 ? error : 0;
     if (is_done(s))
@@ -93,7 +93,7 @@ int weft_once_run_poll(weft_once *once, void (*fn)(void *arg), void *arg, weft_t
     wefti_lock_take(&s->lock);
     error = enter(s);
     if (error == -EAGAIN) {
-        wefti_poll_wait(s, poll, self, wefti_poll_leave, s);
+        wefti_poll_wait(s, poll, self, wefti_poll_leave, s, WEFTI_DONE_ONCE);
         wefti_sync_in_turn(&poll->waiter, 0);
     }
     wefti_lock_give(&s->lock);

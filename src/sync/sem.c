@@ -17,7 +17,7 @@ static uint64_t with(uint64_t word, uint64_t permits) {
 static uint64_t without(uint64_t word, uint64_t permits) {
     return word / PERMIT + permits <= UINT32_MAX ? word + permits * PERMIT : WEFTI_NONE;
 }
-static const struct wefti_barge kind = {with, without, -EOVERFLOW, "a semaphore", NULL};
+static const struct wefti_barge kind = {with, without, -EOVERFLOW, WEFTI_A_SEMAPHORE, NULL};
 
 /* L1.  True when that many were there, and nobody waits. */
 static inline bool take(struct wefti_sync *s, uint64_t permits, uint64_t *found) {
@@ -58,7 +58,7 @@ static void end_poll(struct wefti_poll_wait *poll) {
 int weft_sem_acquire_poll(weft_sem *sem, uint32_t permits, weft_task *self, weft_wait *wait) {
     struct wefti_sync *s = sync_of(sem);
     struct wefti_sync_poll *poll = wefti_sync_poll_of(wait);
-    int begun = wefti_barge_begin(&poll->poll, end_poll, s);
+    int begun = wefti_barge_begin(&poll->poll, end_poll, s, &kind);
     if (begun < 0 || begun == WEFTI_OWNED)
         return begun < 0 ? begun : 0;
     uint64_t found = load_relaxed(&s->word); /* only compared */

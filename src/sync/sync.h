@@ -83,25 +83,26 @@ static inline struct wefti_sync_poll *wefti_sync_poll_of(weft_wait *wait) {
 
 /* A call of some _poll begins.  0: it does not wait yet; 1: it was served, and waits no more; -EAGAIN: it waits for this; -EBUSY:
  * for something else. */
-static inline int wefti_poll_begin(struct wefti_poll_wait *poll, void (*end)(struct wefti_poll_wait *), void *thing) {
+static inline int wefti_poll_begin(struct wefti_poll_wait *poll, void (*end)(struct wefti_poll_wait *), void *thing,
+                                   enum wefti_waits what) {
     if (!poll->end)
         return 0;
     if (wefti_poll_wait_is_taken(poll, end, thing))
         return -EBUSY;
     if (!wefti_waiter_is_served(&poll->waiter))
-        return -EAGAIN;
+        return wefti_poll_waits(-EAGAIN, what);
     poll->end = NULL;
     return 1;
 }
 
 /* Under the lock: it waits from now on.  -EAGAIN. */
 static inline int wefti_poll_wait(struct wefti_sync *sync, struct wefti_poll_wait *poll, struct weft_task *self,
-                                  void (*end)(struct wefti_poll_wait *), void *thing) {
+                                  void (*end)(struct wefti_poll_wait *), void *thing, enum wefti_waits what) {
     wefti_waiter_init_task(&poll->waiter, self);
     poll->end = end;
     poll->thing = thing;
     wefti_waiters_append(&sync->waiters, &poll->waiter);
-    return -EAGAIN;
+    return wefti_poll_waits(-EAGAIN, what);
 }
 
 /* The `end` of objects that grant nothing: leave the list, if still there. */

@@ -1,8 +1,8 @@
 /* task.h - the task object: one cache line that every schedulable thing begins with.
  *
  * Sixty-four bytes with a pointer of state: a million waiting tasks are 64 MB, and spawning, running and joining a small one
- * touches a single line.  What is not here: the runtime (the slab's chunk knows it, slab.h), and what the task waits for
- * (the word's sub-state, or found by looking who has registered it as joiner). */
+ * touches a single line.  What is not here: the runtime (the slab's chunk knows it, slab.h), and the name of what the task waits for
+ * (by the word's sub-state or the status, or found by looking who has registered it as joiner). */
 #ifndef WEFTI_TASK_TASK_H
 #define WEFTI_TASK_TASK_H
 
@@ -28,7 +28,7 @@ struct weft_task {
     };
     void (*drop)(void *state);
     _Atomic int
-        status; /* the result; before, of whoever has it in a queue; of an IDLE poll task, since when (dump.c, hence atomic) */
+        status; /* the result; before, of whoever has it in a queue; of an IDLE poll task, what it waits for and since when (waits.h; atomic for dumps) */
     uint8_t size_class; /* slab.h */
     uint8_t layout; /* where the inline state begins; 0: `pointer` is the caller's state; and WEFTI_IS_FIBER */
     uint16_t home; /* of a fiber that has begun: its worker's index + 1, or WEFTI_HOME_ANY; else 0 */
