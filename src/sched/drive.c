@@ -49,6 +49,8 @@ int wefti_drive_inside(struct weft_runtime *rt, unsigned max_polls) {
     w->exceptions = wefti_exceptions_at();
     wefti_stack_adopt(&w->native); /* each time: it may be another thread */
     bool signals = load_relaxed(&rt->has_fibers) && wefti_signal_stack_begin(&w->signal_stack); /* a hint */
+    w->measured_from = load_own(&w->counters.polls);
+    w->measure_began = wefti_clock(); /* what its caller did meanwhile is not polling */
     do {
         if (w->parking)
             wefti_worker_return(w);

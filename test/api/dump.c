@@ -388,3 +388,24 @@ API_TEST(dump_while_nursing, "", .workers = {2}) {
     harness_threads(2, nurse_or_dump, rt);
     fixture_end(rt);
 }
+
+/* What passes between two calls of a driver is not waited for by who begins to wait in the next. */
+API_TEST(dump_driven_since, "", .workers = {1}) {
+    weft_config config = WEFT_CONFIG_INIT;
+    config.driven = true;
+    weft_runtime *rt = fixture_begin(&config);
+    weft_event event = WEFT_EVENT_INIT;
+    weft_task *task;
+    for (int64_t from = harness_clock(); harness_clock() < from + 50000000;)
+        harness_nap();
+    int64_t before = harness_clock();
+    REQUIRE_EQ(weft_fiber_go(rt, wait_in_vain, &event, &task), 0);
+    REQUIRE_EVENTUALLY(weft_drive(rt, 0) >= 0 && strstr(dump(rt), "waits for an event for "));
+    int64_t after = harness_clock();
+    double seconds = strtod(strstr(text, "waits for an event for ") + 23, NULL);
+    CHECK_LE((int64_t)(seconds * 1e9), after - before);
+    weft_event_set(&event);
+    REQUIRE_EVENTUALLY(weft_drive(rt, 0) >= 0 && weft_task_is_done(task));
+    weft_task_drop(task);
+    fixture_end(rt);
+}
