@@ -56,8 +56,8 @@ typedef struct weft_supervisor_config {
     weft_strategy strategy;
     uint32_t intensity;    /* so many restarts in `period` are allowed, one more and it gives up; 0 = it never does */
     int64_t period;        /* 0 = 5 s */
-    int64_t backoff_min;   /* the first pause before a restart; 0 = 1 s; below 0: no pauses */
-    int64_t backoff_max;   /* the longest; no less than the first; 0 = 90 s, or the first if that is longer */
+    int64_t backoff_min;   /* the first pause before a restart; 0 = 1 s, or backoff_max if less; below 0: none */
+    int64_t backoff_max;   /* the longest, no less than the first; 0 = 90 s, or the first if that is longer */
     double backoff_factor; /* each further failure makes it so much longer, 1 or more; 0 = 2 */
     double backoff_jitter; /* ... and random by so much either way; 0 = 0.1; below 0: none */
     int64_t stable;        /* a child that has run for so long begins anew with the first pause; 0 = 5 s */
