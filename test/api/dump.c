@@ -1,19 +1,5 @@
 /* dump.c - weft_dump says what every task does, and nothing a name can do forges a line. */
-#include "fixture.h"
-
-#include <fcntl.h>
-
-static char text[65536];
-
-static const char *dump(weft_runtime *rt) {
-    FILE *file = tmpfile();
-    REQUIRE(file);
-    CHECK_EQ(weft_dump(rt, fileno(file)), 0);
-    rewind(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    return text;
-}
+#include "dump_fixture.h"
 
 static unsigned lines(void) {
     unsigned count = 0;
@@ -367,27 +353,7 @@ static int open_and_close(void *depth) {
     return status;
 }
 
-static void nurse_or_dump(unsigned index, void *arg) {
-    weft_task *task;
-    if (index) {
-        int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-        while (!over)
-            REQUIRE_EQ(weft_dump(arg, fd), 0);
-        close(fd);
-        return;
-    }
-    for (int i = 0; i < (harness_is_slow() ? 100 : 500); i++) {
-        REQUIRE_EQ(weft_fiber_go(arg, open_and_close, arg, &task), 0);
-        CHECK_EQ(fixture_finish(task).status, 0);
-    }
-    over = true;
-}
-
-API_TEST(dump_while_nursing, "", .workers = {2}) {
-    weft_runtime *rt = fixture_begin(NULL);
-    harness_threads(2, nurse_or_dump, rt);
-    fixture_end(rt);
-}
+API_TEST(dump_while_nursing, "", .workers = {2}) { dump_beside(open_and_close, "deep"); }
 
 /* What passes between two calls of a driver is not waited for by who begins to wait in the next. */
 API_TEST(dump_driven_since, "", .workers = {1}) {

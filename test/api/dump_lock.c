@@ -1,19 +1,5 @@
 /* dump_lock.c - weft_dump says who has the lock that a fiber waits for. */
-#include "fixture.h"
-
-#include <fcntl.h>
-
-static char text[65536];
-
-static const char *dump(weft_runtime *rt) {
-    FILE *file = tmpfile();
-    REQUIRE(file);
-    CHECK_EQ(weft_dump(rt, fileno(file)), 0);
-    rewind(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    return text;
-}
+#include "dump_fixture.h"
 
 /* The end of the line of a task, which contains `what`. */
 static bool tells(weft_runtime *rt, const char *name, const char *what) {
@@ -151,8 +137,6 @@ API_TEST(dump_deadlock, "J6", .sched = "sim") {
 }
 
 /* Locks come and go while they are looked at: on the stacks of fibers, where the next frame lies over them. */
-static atomic_bool over;
-
 struct shared {
     weft_mutex *mutex;
     weft_rwlock *rwlock;
@@ -189,24 +173,4 @@ static int share(void *arg) {
     return status;
 }
 
-static void share_or_dump(unsigned index, void *arg) {
-    weft_task *task;
-    if (index) {
-        int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-        while (!over)
-            REQUIRE_EQ(weft_dump(arg, fd), 0);
-        close(fd);
-        return;
-    }
-    for (int i = 0; i < (harness_is_slow() ? 100 : 500); i++) {
-        REQUIRE_EQ(weft_fiber_go(arg, share, NULL, &task), 0);
-        CHECK_EQ(fixture_finish(task).status, 0);
-    }
-    over = true;
-}
-
-API_TEST(dump_while_locking, "", .workers = {2}) {
-    weft_runtime *rt = fixture_begin(NULL);
-    harness_threads(2, share_or_dump, rt);
-    fixture_end(rt);
-}
+API_TEST(dump_while_locking, "", .workers = {2}) { dump_beside(share, NULL); }

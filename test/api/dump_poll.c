@@ -1,17 +1,5 @@
 /* dump_poll.c - weft_dump says what a poll task waits for, in the words of fibers. */
-#include "fixture.h"
-
-static char text[1 << 18];
-
-static const char *dump(weft_runtime *rt) {
-    FILE *file = tmpfile();
-    REQUIRE(file);
-    CHECK_EQ(weft_dump(rt, fileno(file)), 0);
-    rewind(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    return text;
-}
+#include "dump_fixture.h"
 
 /* Is that in the line of the task, up to since when? */
 static bool tells(weft_runtime *rt, const char *name, const char *what) {
