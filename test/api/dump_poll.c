@@ -271,7 +271,7 @@ static atomic_bool release;
 static int wait_released(void *unused) {
     (void)unused;
     while (!release)
-        usleep(100);
+        harness_nap();
     return 7;
 }
 
