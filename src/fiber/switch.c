@@ -196,6 +196,21 @@ static inline struct goal go_on_fresh(struct wefti_worker *w, struct wefti_stack
     return go_on(w, here, next);
 }
 
+/* Many that are woken together, as by a poller or a timer, run one after another on stacks that have left the caches since: while one runs,
+ * have what the next needs first brought in; of the one behind it, what is needed to find that.  All in our own queue have begun, and
+ * have been left. */
+static inline void prefetch_next(const struct wefti_worker *w, uint32_t count) {
+    if (count < 3)
+        return;
+    struct weft_task *next = wefti_task_of(w->pinned.first), *second = wefti_task_of(next->link.next);
+    const char *frames = wefti_fiber_of(next)->stack->ctx.sp, *third = (const char *)second->link.next;
+    __builtin_prefetch(third);
+    __builtin_prefetch(third + LINE);
+    __builtin_prefetch(wefti_fiber_of(second)->stack);
+    for (unsigned at = 0; at < PREFETCH; at += LINE)
+        __builtin_prefetch(frames + at);
+}
+
 /* At the base of every stack but the threads' own: run one fiber after another. */
 static void runner(void *pass) {
     struct weft_task *task = pass;
@@ -228,6 +243,7 @@ static void runner(void *pass) {
             to = go_on_fresh(w, stack);
             task = to.task;
         } while (to.stack == stack);
+        prefetch_next(w, w->pinned.count);
         give_stack(w, stack);
         task = wefti_stack_switch(stack, to.stack, task);
     }
@@ -295,19 +311,6 @@ static inline __attribute__((always_inline)) struct weft_task *own_next(struct w
     struct weft_task *next = wefti_task_of(wefti_chain_take_first(&w->pinned));
     begin_own(w, next);
     return next;
-}
-
-/* Many that are woken together, as by a poller, run one after another on stacks that have left the caches since: while one runs, have
- * what the next needs first brought in.  All in our own queue have begun, and have been left. */
-static inline void prefetch_next(const struct wefti_worker *w, uint32_t count) {
-    if (count < 3)
-        return;
-    struct weft_task *next = wefti_task_of(w->pinned.first);
-    const char *frames = wefti_fiber_of(next)->stack->ctx.sp, *after = (const char *)next->link.next;
-    for (unsigned at = 0; at < PREFETCH; at += LINE)
-        __builtin_prefetch(frames + at);
-    __builtin_prefetch(after);
-    __builtin_prefetch(after + LINE);
 }
 
 static __attribute__((noinline)) struct goal find_next(struct wefti_worker *w) {
@@ -465,7 +468,7 @@ static inline void wait_begin(struct wefti_worker *w, struct wefti_fiber *self, 
 /* The rest of wefti_fiber_wait: with an alarm, or cancelled. */
 static __attribute__((noinline)) int wait_at_most(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg,
                                                   int64_t until) {
-    struct wefti_alarm alarm;
+    struct wefti_alarm *alarm = &self->stack->alarm;
     int64_t set = WEFT_NEVER; /* what the alarm is set to */
     int error;
     for (;;) {
@@ -473,7 +476,7 @@ static __attribute__((noinline)) int wait_at_most(struct wefti_fiber *self, bool
         if (ready(arg))
             break;
         int64_t next = until; /* when to look again */
-        bool rang = set != WEFT_NEVER && load_relaxed(&alarm.rang); /* wefti_alarm_clear acquires */
+        bool rang = set != WEFT_NEVER && load_relaxed(&alarm->rang); /* wefti_alarm_clear acquires */
         uint64_t word = load_acquire(&self->task.word); /* pairs with wefti_word_cancel_for: `grace` */
         if (WEFTI_UNLIKELY(word & WEFTI_CANCELLED)) {
             error = -ECANCELED;
@@ -491,15 +494,15 @@ static __attribute__((noinline)) int wait_at_most(struct wefti_fiber *self, bool
                 break;
             if (set != next) {
                 if (WEFTI_UNLIKELY(set != WEFT_NEVER))
-                    wefti_alarm_clear(&alarm);
-                wefti_alarm_set(w, &alarm, &self->task, next);
+                    wefti_alarm_clear(alarm);
+                wefti_alarm_set(w, alarm, &self->task, next);
                 set = next;
             }
         }
         wefti_fiber_suspend(self);
     }
     if (set != WEFT_NEVER)
-        wefti_alarm_clear(&alarm);
+        wefti_alarm_clear(alarm);
     store_relaxed(&self->waits, NULL);
     return error;
 }

@@ -20,7 +20,7 @@
 #include "task/slab.h"
 #include "task/task.h"
 #include "task/waits.h"
-#include "time/wheel.h"
+#include "time/alarm.h"
 
 #define WEFTI_TICK_POLLS 128u                /* B34: polls between two maintenance passes */
 #define WEFTI_LIFO_MAX 3u                    /* B19: polls from the LIFO slot in a row */
@@ -482,13 +482,6 @@ int wefti_admit_poll(struct weft_runtime *rt);
 void wefti_admit_refund(struct weft_runtime *rt);
 
 /* -- timers.c ---------------------------------------------------------------------------------------- */
-/* A task that is to be woken at a time; lives on the waiting stack or in its state. */
-struct wefti_alarm {
-    struct wefti_timer timer;
-    struct weft_task *task;
-    struct wefti_worker *worker; /* whose wheel it is in */
-    _Atomic bool rang;
-};
 /* By the running task, on its worker. */
 void wefti_alarm_set(struct wefti_worker *w, struct wefti_alarm *alarm, struct weft_task *task, int64_t until);
 /* Before the alarm's memory goes: from any worker of the runtime. */

@@ -64,6 +64,7 @@ bool wefti_timers_run(struct wefti_worker *owner, int64_t now) {
         lock(owner);
         for (struct wefti_timer *timer; count < BATCH && (timer = wefti_wheel_expire(&owner->timers, now));) { /* R1 */
             struct wefti_alarm *alarm = (struct wefti_alarm *)(void *)timer; /* timer is its first field */
+            __builtin_prefetch(alarm->task); /* it has most likely left the caches */
             task[count++] = alarm->task;
             store_release(&alarm->rang, true); /* R2, pairs with C1 */
         }

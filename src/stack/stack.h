@@ -16,6 +16,7 @@
 
 #include "ctx/ctx.h"
 #include "queue/lock.h"
+#include "time/alarm.h"
 
 #define WEFTI_STACK_MIN_LOG 14u     /* 16 KiB */
 #define WEFTI_STACK_DEFAULT_LOG 16u /* 64 KiB */
@@ -35,7 +36,10 @@
 #endif
 
 struct wefti_stack {
-    struct wefti_ctx ctx;     /* where it was left */
+    /* One line: what a fiber that was left long ago needs, to be woken and to go on. */
+    _Alignas(64) struct wefti_ctx ctx; /* where it was left */
+    struct wefti_alarm alarm;          /* of the fiber that runs on it, while it waits for something until a time */
+
     struct wefti_stack *next; /* in a cache or pool */
     char *base;               /* the lowest usable byte */
     size_t size;
@@ -44,6 +48,8 @@ struct wefti_stack {
     void *escape;       /* of a fiber that may be discarded: where to */
     void *announced;    /* TSan's name for it; ASan's fake stack while it is left; valgrind's number */
 };
+
+_Static_assert(offsetof(struct wefti_stack, next) == 64, "one line");
 
 struct wefti_stack_cache {
     struct wefti_stack *first;

@@ -18,6 +18,7 @@ static void push(struct wefti_timer **head, struct wefti_timer *timer) {
 /* Into the slot of its tick, as seen from the wheel's. */
 static void put(struct wefti_wheel *wheel, struct wefti_timer *timer) {
     if (timer->tick < wheel->tick) {
+        timer->ahead = NULL;
         push(&wheel->due, timer);
         return;
     }
@@ -34,6 +35,9 @@ static void put(struct wefti_wheel *wheel, struct wefti_timer *timer) {
     if (!(wheel->filled[level] & bit) || timer->tick < wheel->earliest[level][index])
         wheel->earliest[level][index] = timer->tick;
     wheel->filled[level] |= bit;
+    const void **recent = &wheel->recent[level][index][wheel->turn[level][index]++ % WEFTI_WHEEL_AHEAD];
+    timer->ahead = *recent;
+    *recent = timer;
     push(&wheel->slot[level][index], timer);
 }
 
@@ -115,11 +119,13 @@ struct wefti_timer *wefti_wheel_expire(struct wefti_wheel *wheel, int64_t now) {
             break;
         }
         for (; list; list = next) {
+            __builtin_prefetch(list->ahead);
             next = list->next;
             put(wheel, list);
         }
     }
     struct wefti_timer *timer = wheel->due;
+    __builtin_prefetch(timer->ahead);
     unlink_timer(timer);
     count(wheel, -1);
     return timer;

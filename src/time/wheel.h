@@ -5,6 +5,9 @@
  *         (12 days) they wait in the last slot of level 4 and are put in again.
  * Next.   Each slot remembers the earliest tick that was put into it since it was last empty: a sleeper wakes for a timer, or for one that
  *         was taken out since, but not for the moves between levels, which are made when somebody looks anyway.
+ * Far.    Timers that were set long ago are in no cache, and each is found through the one before it.  So each also has a hint, the one that
+ *         lay a few places behind it when it was put in, which is fetched while those in between are dealt with.  It is never followed: who
+ *         was there may be gone.
  * Claim.  A timer comes out at the first `expire` whose time is not before its tick, never earlier.
  * Who.    Whoever holds the wheel's lock (sched/timers.c), or the one worker of a runtime that has one.
  * Checked by.  test/unit/time_wheel.c
@@ -20,11 +23,13 @@
 
 #define WEFTI_WHEEL_LEVELS 5u
 #define WEFTI_WHEEL_SLOTS 64u
+#define WEFTI_WHEEL_AHEAD 4u
 #define WEFTI_WHEEL_TICK INT64_C(1000000) /* ns */
 
 struct wefti_timer {
     struct wefti_timer *next, **at; /* at: the pointer that points here; NULL: in no wheel */
     uint64_t tick;
+    const void *ahead; /* a hint */
 };
 
 struct wefti_wheel {
@@ -34,6 +39,9 @@ struct wefti_wheel {
     struct wefti_timer *slot[WEFTI_WHEEL_LEVELS][WEFTI_WHEEL_SLOTS];
     uint64_t earliest[WEFTI_WHEEL_LEVELS]
                      [WEFTI_WHEEL_SLOTS]; /* of a slot that is not empty: no timer in it is before */
+    const void *recent[WEFTI_WHEEL_LEVELS][WEFTI_WHEEL_SLOTS]
+                      [WEFTI_WHEEL_AHEAD]; /* the last that were put into a slot, in turn: hints */
+    uint8_t turn[WEFTI_WHEEL_LEVELS][WEFTI_WHEEL_SLOTS];
     struct wefti_timer *due; /* of ticks that the wheel has passed */
 };
 
