@@ -26,6 +26,9 @@
 #define SYS_process_madvise 440 /* on every machine */
 #endif
 #define PIDFD_SELF_PROCESS (-10001) /* PIDFD_SELF_THREAD_GROUP of newer headers */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
 
 #define SIGNAL_STACK ((size_t)65536)
 #define FRAMES 64
@@ -61,13 +64,39 @@ static bool is_readable(const void *address) {
     return syscall(SYS_futex, address, FUTEX_WAIT_PRIVATE, 1, &(struct timespec){0}, NULL, 0) == -1 && errno == EAGAIN;
 }
 
+/* For oneself since Linux 6.13, without a descriptor since 6.14.  Returns how many bytes were done, all of the first ranges; -1: none. */
+static long advise_many(const struct iovec *range, uint32_t count, int advice) {
+    return syscall(SYS_process_madvise, PIDFD_SELF_PROCESS, range, (size_t)count, advice, 0);
+}
+
+/* The pages at the same place of each stack. */
+static long advise_stacks(char *page, size_t apart, uint32_t count, int advice) {
+    struct iovec range[WEFTI_PAGES_MAX];
+    count = count < WEFTI_PAGES_MAX ? count : WEFTI_PAGES_MAX;
+    for (uint32_t i = 0; i < count; i++)
+        range[i] = (struct iovec){page + i * apart, page_size()};
+    return advise_many(range, count, advice);
+}
+
+void wefti_stack_touch(void *low, size_t apart, uint32_t count) {
+    advise_stacks((char *)low + apart - page_size(), apart, count, MADV_POPULATE_WRITE); /* or when they are used */
+}
+
 /* A guard in the page table costs nothing.  Before Linux 6.13 there is only mprotect, which splits a mapping in two, of which a
  * process may have no more than vm.max_map_count. */
-size_t wefti_stack_guard(void *low) {
+size_t wefti_stack_guard(void *low, size_t apart, uint32_t *count) {
     static _Atomic bool installs, no_install, told;
     if (wefti_fault_here())
         return 0;
     size_t size = page_size();
+    if (*count > 1 && load_relaxed(&installs)) { /* a hint */
+        long done = advise_stacks(low, apart, *count, MADV_GUARD_INSTALL);
+        if (done >= (long)size) {
+            *count = (uint32_t)((size_t)done / size);
+            return size;
+        }
+    }
+    *count = 1;
     if (!load_relaxed(&no_install)) { /* a hint */
         if (madvise(low, size, MADV_GUARD_INSTALL) == 0) {
             if (load_relaxed(&installs)) /* a hint */
@@ -93,7 +122,7 @@ size_t wefti_stack_guard(void *low) {
 
 void wefti_pages_drop(void *memory, size_t bytes) { madvise(memory, bytes, MADV_DONTNEED); }
 
-/* For oneself since Linux 6.13, without a descriptor since 6.14, with one flush for all of them since 6.16. */
+/* With one flush for all of them since Linux 6.16. */
 void wefti_pages_drop_many(const struct wefti_pages *pages, uint32_t count) {
     struct iovec range[WEFTI_PAGES_MAX];
     size_t bytes = 0;
@@ -101,7 +130,7 @@ void wefti_pages_drop_many(const struct wefti_pages *pages, uint32_t count) {
         range[i] = (struct iovec){pages[i].memory, pages[i].bytes};
         bytes += pages[i].bytes;
     }
-    if (syscall(SYS_process_madvise, PIDFD_SELF_PROCESS, range, (size_t)count, MADV_DONTNEED, 0) == (long)bytes)
+    if (advise_many(range, count, MADV_DONTNEED) == (long)bytes)
         return;
     for (uint32_t i = 0; i < count; i++) /* those that it has done are done twice */
         wefti_pages_drop(pages[i].memory, pages[i].bytes);

@@ -26,6 +26,7 @@
 #define SHIFT_MAX 2048u
 #define WARM_LARGE 16u                /* free stacks of a class above the default that keep their pages */
 #define WARM_IDLE 256u                /* ... of the default and below, that keep them while nobody asks for them */
+#define CARVE_MAX 16u                 /* made at a time */
 #define TRIM_EVERY INT64_C(10000000)  /* ns */
 #define TRIM_MAX 512u                 /* lose them at a time */
 
@@ -34,6 +35,7 @@ struct wefti_stack_chunk {
     char *memory;
     size_t bytes, allocated; /* mapped, and of this struct */
     uint32_t log2, carved, capacity;
+    bool follows; /* another of its class: many are wanted */
     struct wefti_stack stack[];
 };
 
@@ -87,24 +89,50 @@ static struct wefti_stack_chunk *new_chunk(uint32_t log2) {
     return chunk;
 }
 
-/* Under the lock: a stack never used before.  Only the newest chunk of a class has room. */
-static struct wefti_stack *carve(struct wefti_stack_pool *pool, uint32_t log2) {
+static void put(struct wefti_stack_pool *pool, struct wefti_stack *stack);
+
+/* Some that lie one above the other, and were never used. */
+struct fresh {
+    struct wefti_stack *first;
+    uint32_t count;
+};
+
+/* Under the lock.  The first is the caller's, the others are in the pool.  They are made by the dozen where many are wanted, since a call to the system
+ * for each costs more than all the rest.  Only the newest chunk of a class has room. */
+static struct fresh carve(struct wefti_stack_pool *pool, uint32_t log2) {
     struct wefti_stack_chunk **newest = &pool->newest[log2 - WEFTI_STACK_MIN_LOG], *chunk = *newest;
     if (!chunk || chunk->carved == chunk->capacity) {
         if (!(chunk = new_chunk(log2)))
-            return NULL;
+            return (struct fresh){NULL, 0};
+        chunk->follows = *newest != NULL;
         chunk->next = pool->chunks;
         pool->chunks = *newest = chunk;
     }
-    char *low = chunk->memory + ((size_t)chunk->carved << log2);
-    size_t guard = wefti_stack_guard(low);
+    uint32_t left = chunk->capacity - chunk->carved, count = chunk->follows ? CARVE_MAX : chunk->carved / 2;
+    count = count < 1 ? 1 : count < CARVE_MAX ? count : CARVE_MAX;
+    count = count < left ? count : left;
+    size_t size = (size_t)1 << log2;
+    char *low = chunk->memory + chunk->carved * size;
+    size_t guard = wefti_stack_guard(low, size, &count);
     if (!guard)
-        return NULL;
-    struct wefti_stack *stack = &chunk->stack[chunk->carved++];
-    *stack =
-        (struct wefti_stack){.base = low + guard, .size = ((size_t)1 << log2) - guard, .log2 = log2, .blank = true};
-    announce(stack);
-    return stack;
+        return (struct fresh){NULL, 0};
+    struct wefti_stack *first = &chunk->stack[chunk->carved];
+    for (uint32_t i = 0; i < count; i++) {
+        first[i] =
+            (struct wefti_stack){.base = low + i * size + guard, .size = size - guard, .log2 = log2, .blank = true};
+        announce(&first[i]);
+    }
+    for (uint32_t i = count; i-- > 1;)
+        put(pool, &first[i]);
+    chunk->carved += count;
+    return (struct fresh){first, count};
+}
+
+/* Without the lock: who has taken one of them meanwhile is not disturbed. */
+static void touch(struct fresh fresh) {
+    if (fresh.count > 1)
+        wefti_stack_touch(fresh.first->base - (((size_t)1 << fresh.first->log2) - fresh.first->size),
+                          (size_t)1 << fresh.first->log2, fresh.count);
 }
 
 /* How far below its top a stack begins.  Stacks are powers of two apart: without this the lines that every fiber uses, at the same depth
@@ -118,16 +146,20 @@ struct wefti_stack *wefti_stack_pool_take(struct wefti_stack_pool *pool, uint32_
     uint32_t class = log2 - WEFTI_STACK_MIN_LOG;
     wefti_lock_take(&pool->lock);
     struct wefti_stack *stack = pool->free[class];
+    struct fresh fresh = {NULL, 0};
     if (stack) {
         pool->free[class] = stack->next;
         if (--pool->count[class] < pool->least[class])
             pool->least[class] = pool->count[class];
     } else if ((stack = pool->blank[class])) {
         pool->blank[class] = stack->next;
-    } else if (!(stack = carve(pool, log2))) {
-        store_relaxed(&pool->refused, true); /* a hint for who spawns */
+    } else {
+        fresh = carve(pool, log2);
+        if (!(stack = fresh.first))
+            store_relaxed(&pool->refused, true); /* a hint for who spawns */
     }
     wefti_lock_give(&pool->lock);
+    touch(fresh);
     /* A free stack was left by whoever ran on it last, and goes on from there, unless its pages are gone. */
     if (stack && stack->blank) {
         wefti_ctx_init(&stack->ctx, stack->base, stack->size - shift(stack), entry, pool->modes);
@@ -156,7 +188,7 @@ bool wefti_stack_pool_refuses(struct wefti_stack_pool *pool, uint32_t log2) {
     struct wefti_stack *stack = pool->free[log2 - WEFTI_STACK_MIN_LOG];
     if (!stack)
         stack = pool->blank[log2 - WEFTI_STACK_MIN_LOG];
-    if (!stack && (stack = carve(pool, log2)))
+    if (!stack && (stack = carve(pool, log2).first))
         put(pool, stack);
     wefti_lock_give(&pool->lock);
     return !stack;

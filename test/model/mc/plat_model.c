@@ -152,10 +152,12 @@ void *wefti_stack_map(size_t bytes) {
     return stacks + stacks_used - bytes;
 }
 void wefti_stack_unmap(void *memory, size_t bytes) { (void)memory, (void)bytes; }
-size_t wefti_stack_guard(void *low) {
-    (void)low;
+size_t wefti_stack_guard(void *low, size_t apart, uint32_t *count) {
+    (void)low, (void)apart;
+    *count = 1;
     return fails() ? 0 : 4096;
 }
+void wefti_stack_touch(void *low, size_t apart, uint32_t count) { (void)low, (void)apart, (void)count; }
 void wefti_pages_drop(void *memory, size_t bytes) { (void)memory, (void)bytes; }
 void wefti_pages_drop_many(const struct wefti_pages *pages, uint32_t count) { (void)pages, (void)count; }
 /* One OS thread runs all the model's threads: each has an errno of its own. */
