@@ -503,6 +503,7 @@ static __attribute__((noinline)) int wait_at_most(struct wefti_fiber *self, bool
     }
     if (set != WEFT_NEVER)
         wefti_alarm_clear(alarm);
+    wefti_assert(!alarm->timer.at, set); /* the next fiber on this stack has it, too */
     store_relaxed(&self->waits, NULL);
     return error;
 }
