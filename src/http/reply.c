@@ -113,18 +113,14 @@ static __attribute__((noinline)) char *add_rest(const struct weft_http *x, char 
 
 /* NULL: it may not be a field's value; or no room, as for any other field. */
 static char *add_type(const struct weft_http *x, char *at, const char *type, int *error) {
-    size_t room = sizeof x->fields - x->fields_size;
-    if (WEFTI_UNLIKELY(room < 16)) {
+    size_t size = strlen(type);
+    if (WEFTI_UNLIKELY(wefti_http_skip_value(type, type + size) != type + size))
+        *error = -EINVAL;
+    else if (WEFTI_UNLIKELY(size + 16 > sizeof x->fields - x->fields_size))
         *error = -ENOBUFS;
-        return NULL;
-    }
-    at = add(at, "Content-Type: ", 14);
-    for (const char *limit = at + room - 16; *type; *at++ = *type++)
-        if (WEFTI_UNLIKELY(!(wefti_http_class(*type) & WEFTI_VALUE) || at == limit)) {
-            *error = wefti_http_class(*type) & WEFTI_VALUE ? -ENOBUFS : -EINVAL;
-            return NULL;
-        }
-    return add(at, "\r\n", 2);
+    else
+        return add(add(add(at, "Content-Type: ", 14), type, size), "\r\n", 2);
+    return NULL;
 }
 
 /* Into `out`; nothing is sent yet.  type: NULL, or one field more.  w: the calling worker, or NULL. */
