@@ -53,7 +53,7 @@ typedef struct weft_http_options {
 typedef struct weft_http weft_http;
 
 /* Answers a request.  0 or more is success; a negative error: the connection is closed, after a 500 if nothing was answered.  Success without an
- * answer is a 404. */
+ * answer is a 404.  Whatever it answers to a CONNECT, the connection ends: there are no tunnels. */
 typedef int (*weft_http_handler)(weft_http *x, void *arg);
 
 /* Serve connections until the calling fiber is cancelled, or the listener closed.  Then no more are taken, those without a request are closed,
@@ -89,7 +89,7 @@ WEFT_API ssize_t weft_http_read_all(weft_http *x, void **out);
 
 /* -- The answer --------------------------------------------------------------------------------------- */
 
-/* A whole answer.  `type` may be NULL.  Returns 0; errors as weft_http_set, weft_http_begin and weft_http_write. */
+/* A whole answer.  `type` may be NULL.  When more than 256 KiB of a declared body have not been read, it is the connection's last, and says so.  Returns 0; errors as weft_http_set, weft_http_begin and weft_http_write. */
 WEFT_API int weft_http_reply(weft_http *x, int status, const char *type, const void *body, size_t size);
 
 /* Piece by piece: fields, then begin, then the body, then end (which the return of the handler does too).  length -1: not known, chunked.

@@ -11,6 +11,7 @@
 #include "io/desc.h"
 
 #define WEFTI_HTTP_DATE 37u /* the size of the Date field */
+#define WEFTI_HTTP_DISCARD (256u << 10) /* of a body that nobody read, before the connection is closed instead */
 #define WEFTI_HTTP_OUT 4096u /* a head, and a body that fits behind it, are sent together */
 
 enum wefti_http_phase {

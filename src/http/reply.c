@@ -287,6 +287,8 @@ int weft_http_end(weft_http *x) {
 
 int weft_http_reply(weft_http *x, int status, const char *type, const void *body, size_t size) {
     const struct wefti_worker *w = wefti_worker_here();
+    if (WEFTI_UNLIKELY(x && x->body.left > (int64_t)WEFTI_HTTP_DISCARD))
+        x->keep = false; /* more of its body is to come than anybody will read now: say so */
     int error = begin_answer(x, w, status, (int64_t)size, type);
     if (WEFTI_UNLIKELY(error))
         return error;

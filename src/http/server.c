@@ -12,9 +12,8 @@
 #include "sched/spawn.h"
 
 #define HEAD_MAX ((size_t)1 << 20)
-#define DISCARD_MAX (256u << 10) /* of a body that nobody read, before the connection is closed instead */
 #define LINGER INT64_C(1000000000)
-#define LINGER_READS 4096 /* of 512 bytes */
+#define LINGER_READS 4096 /* of 20 KiB or more: a client that sends an upload of 64 MiB hears why it was refused */
 
 /* -- Options --------------------------------------------------------------------------------------------------- */
 
@@ -106,7 +105,7 @@ static void refuse(struct weft_http *x, int status) {
     x->is_head = false;
     x->head.minor = 1;
     x->head.expects_continue = false;
-    x->body.error = 0;
+    x->body = (struct wefti_http_body){.ended = true};
     x->out_size = x->fields_size = 0;
     int size = snprintf(text, sizeof text, "%d\n", status);
     weft_http_reply(x, status, "text/plain", text, (size_t)size);
@@ -161,13 +160,13 @@ static __attribute__((noinline)) bool discard_body(struct weft_http *x) {
     if (x->head.expects_continue && !x->sent_continue)
         return false; /* will it send it or not? */
     int64_t until = weft_after(x->options->body_timeout); /* for all of it */
-    while (size < DISCARD_MAX) {
+    while (size < WEFTI_HTTP_DISCARD) {
         ssize_t n = wefti_http_body_read(x, buffer, sizeof buffer, 0, until);
         if (n <= 0)
             return n == 0;
         size += (size_t)n;
     }
-    return false;
+    return x->body.ended;
 }
 
 /* The handler has returned before all of its answer was out. */
@@ -190,6 +189,11 @@ static __attribute__((noinline)) void end_answer(struct weft_http *x, int error)
     }
 }
 
+/* What follows an answer of 200 to 299 is a tunnel's, to the client and to who is between: never another request. */
+static inline bool is_connect(const struct wefti_http_head *head) {
+    return WEFTI_UNLIKELY(head->method.size == 7 && memcmp(head->method.at, "CONNECT", 7) == 0);
+}
+
 /* A request whose head is there: call the handler, end the answer.  True: the connection goes on. */
 static inline bool answer(struct weft_http *x, int used, weft_http_handler handler, void *arg) {
     /* The head stays where it is until the answer is out: the body is read from behind it, into the caller's buffer or the rest of
@@ -201,7 +205,7 @@ static inline bool answer(struct weft_http *x, int used, weft_http_handler handl
     x->in_to -= before;
     x->in_from = 0;
     x->phase = WEFTI_HTTP_HEAD;
-    x->keep = x->head.keep_alive;
+    x->keep = x->head.keep_alive && !is_connect(&x->head);
     x->is_head = x->head.method.size == 4 && memcmp(x->head.method.at, "HEAD", 4) == 0;
     x->sent_continue = x->upgraded = x->prompt = false;
     x->out_size = x->fields_size = 0;
@@ -226,13 +230,12 @@ static inline bool answer(struct weft_http *x, int used, weft_http_handler handl
 }
 
 /* After an error: let the client read the answer before the connection is reset by what it still sends. */
-static __attribute__((noinline)) void linger(weft_io *io) {
-    char buffer[512];
+static __attribute__((noinline)) void linger(struct weft_http *x) {
     int64_t until = weft_after(LINGER);
-    if (weft_shutdown(io, SHUT_WR))
+    if (weft_shutdown(x->io, SHUT_WR))
         return;
     for (int i = 0; i < LINGER_READS; i++)
-        if (weft_read(io, buffer, sizeof buffer, until) <= 0)
+        if (weft_read(x->io, x->in, x->in_room, until) <= 0)
             break;
 }
 
@@ -300,7 +303,7 @@ static int serve(weft_io *io, const weft_http_options *options, weft_http_handle
             goes_on = used > 0 && answer(x, used, handler, arg);
             error = used < 0 ? used : 0;
             if (WEFTI_UNLIKELY(!goes_on) && (used > 0 || used == -EBADMSG || used == -ETIMEDOUT))
-                linger(io);
+                linger(x);
         } while (goes_on && x->in_to > x->in_from);
         if (goes_on)
             until = is_prompt(x) && options->idle_timeout < INT64_MAX - x->began ? x->began + options->idle_timeout

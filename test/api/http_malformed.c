@@ -301,3 +301,21 @@ static int serve_all(void *unused) {
     return 0;
 }
 API_TEST(http_odd, "", .workers = {1, 2}) { io_run(serve_all, NULL); }
+
+/* Behind an answer to CONNECT is a tunnel, to whoever is between: no request is taken out of it. */
+static int serve_any(weft_http *x, void *arg) {
+    struct site *site = arg;
+    site->entered++;
+    return weft_http_reply(x, 200, "text/plain", "hello\n", 6);
+}
+
+static int connect_once(void *unused) {
+    (void)unused;
+    struct site site = SITE(serve_any);
+    site_open(&site);
+    ask_once(&site, "CONNECT h:80 HTTP/1.1\r\nHost: h:80\r\n\r\n" GET("/slip"), HELLO_LAST);
+    CHECK_EQ(site.entered, 1);
+    site_close(&site);
+    return 0;
+}
+API_TEST(http_connect_is_the_last, "", .workers = {1}) { io_run(connect_once, NULL); }

@@ -276,7 +276,7 @@ static int continues(void *unused) {
 }
 API_TEST(http_continue, "", .workers = {1, 2}) { io_run(continues, NULL); }
 
-/* A body that nobody reads and is too large to be thrown away: the answer arrives all the same. */
+/* A body that nobody reads and is too large to be thrown away: the answer arrives all the same, and says that the connection ends. */
 static int unread(void *unused) {
     (void)unused;
     struct site site = SITE(serve_site);
@@ -284,9 +284,21 @@ static int unread(void *unused) {
     struct flood flood = {.io = dial(&site), .size = 700000};
     say(flood.io, POST("/hello", "Content-Length: 700000\r\n"));
     weft_task *writer = io_go(NULL, flood_in, &flood);
-    hear(flood.io, HELLO);
+    hear(flood.io, HELLO_LAST); /* which says that it is the last */
     CHECK_EQ(io_join(writer), 0);
     hear_end(flood.io);
+    flood = (struct flood){.io = dial(&site), .size = 8000000}; /* ... which the client reads only when all is sent */
+    say(flood.io, POST("/hello", "Content-Length: 8000000\r\n"));
+    flood_in(&flood);
+    hear(flood.io, HELLO_LAST);
+    hear_end(flood.io);
+    flood = (struct flood){.io = dial(&site), .size = 256 << 10}; /* as much as is thrown away */
+    for (int i = 0; i < 2; i++) {
+        say(flood.io, POST("/hello", "Content-Length: 262144\r\n"));
+        flood_in(&flood);
+        hear(flood.io, HELLO);
+    }
+    CHECK_EQ(weft_close(flood.io), 0);
     site_close(&site);
     return 0;
 }
