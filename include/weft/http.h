@@ -118,7 +118,8 @@ enum { WEFT_WS_TEXT = 1, WEFT_WS_BINARY = 2, WEFT_WS_CLOSE = 8, WEFT_WS_PING = 9
 /* Accept an upgrade; fields that were set (Sec-WebSocket-Protocol) go with it.  The connection is a WebSocket until the handler returns, which closes it.
  * Returns 0; -EPROTO (it is none: a 400 was sent, or a 426); -EINVAL (answered already); errors as weft_write. */
 WEFT_API int weft_ws_accept(weft_http *x);
-/* The next message, put together in the buffer; pings are answered, text is UTF-8.  One fiber reads, others may write meanwhile.
+/* The next message, put together in the buffer; pings are answered, text is UTF-8, which is checked as it comes.  One fiber reads, others
+ * may write meanwhile.
  * Returns its size, *kind what it is; 0 and WEFT_WS_CLOSE when the client has closed (which is answered); -EMSGSIZE (more than `size`: closed);
  * -EPROTO (malformed: closed); -ETIMEDOUT (nothing is lost: call again, with the same buffer); -EINVAL; errors as weft_read, -ECONNRESET at an
  * end without a close. */

@@ -6,8 +6,7 @@
 
 #define WASTE_MAX 16384u
 
-/* A reset that comes after the peer's end is EPIPE of a read, on Linux: to us it is one as any other. */
-static ssize_t read_some(weft_io *io, void *bytes, size_t size, int64_t until) {
+ssize_t wefti_http_read_some(weft_io *io, void *bytes, size_t size, int64_t until) {
     ssize_t n = weft_read(io, bytes, size, until);
     return n == -EPIPE ? -ECONNRESET : n;
 }
@@ -20,7 +19,7 @@ ssize_t wefti_http_fill(struct weft_http *x, int64_t until) {
     }
     if (x->in_to == x->in_room)
         return -ENOBUFS;
-    ssize_t n = read_some(x->io, x->in + x->in_to, x->in_room - x->in_to, until);
+    ssize_t n = wefti_http_read_some(x->io, x->in + x->in_to, x->in_room - x->in_to, until);
     if (n > 0)
         x->in_to += (size_t)n;
     return n;
@@ -111,7 +110,7 @@ ssize_t wefti_http_body_read(struct weft_http *x, void *buffer, size_t size, uin
         memcpy(buffer, x->in + x->in_from, (size_t)n);
         x->in_from += (size_t)n;
     } else {
-        n = read_some(x->io, buffer, size, until);
+        n = wefti_http_read_some(x->io, buffer, size, until);
         if (n < 0)
             return fail(x, (int)n);
         if (n == 0 && body->left != WEFTI_HTTP_UNTIL_CLOSE)

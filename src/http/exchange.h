@@ -56,6 +56,8 @@ struct weft_http {
     struct wefti_http_head head;
 };
 
+/* As weft_read.  A reset that comes after the peer's end is EPIPE of a read, on Linux: to us it is one as any other. */
+ssize_t wefti_http_read_some(weft_io *io, void *bytes, size_t size, int64_t until);
 /* More bytes behind those that are there; makes room first.  How many; 0: the end; a negative error, -ENOBUFS: no room. */
 ssize_t wefti_http_fill(struct weft_http *x, int64_t until);
 /* Begin a body that the head has declared. */

@@ -52,30 +52,56 @@ int wefti_ws_parse(const void *bytes, size_t size, bool masked, struct wefti_ws_
 }
 
 static void unmask(uint8_t *bytes, size_t size, const uint8_t mask[4], uint64_t from) {
-    for (size_t i = 0; i < size; i++)
-        bytes[i] ^= mask[(from + i) & 3];
+    uint8_t turned[8];
+    uint64_t wide, word;
+    size_t i = 0;
+    for (; i < 8; i++)
+        turned[i] = mask[(from + i) & 3];
+    memcpy(&wide, turned, 8);
+    for (i = 0; size - i >= 8; i += 8) {
+        memcpy(&word, bytes + i, 8);
+        word ^= wide;
+        memcpy(bytes + i, &word, 8);
+    }
+    for (; i < size; i++)
+        bytes[i] ^= turned[i & 7];
 }
 
-bool wefti_ws_is_utf8(const void *bytes, size_t size) {
-    const uint8_t *at = bytes, *end = at + size;
-    while (at < end) {
-        unsigned c = *at++, more = c < 0x80                ? 0
-                                   : c >= 0xc2 && c < 0xe0 ? 1
+static const uint8_t *skip_ascii(const uint8_t *at, const uint8_t *end) {
+    uint64_t word;
+    for (; end - at >= 8; at += 8) {
+        memcpy(&word, at, 8);
+        if (word & UINT64_C(0x8080808080808080))
+            break;
+    }
+    while (at < end && *at < 0x80)
+        at++;
+    return at;
+}
+
+ssize_t wefti_ws_utf8(const void *bytes, size_t size) {
+    const uint8_t *at = bytes, *end = at + size, *from;
+    while ((from = at = skip_ascii(at, end)) < end) {
+        unsigned c = *at++, more = c >= 0xc2 && c < 0xe0   ? 1
                                    : c >= 0xe0 && c < 0xf0 ? 2
                                    : c >= 0xf0 && c < 0xf5 ? 3
                                                            : 4;
-        if (more > 3 || (size_t)(end - at) < more)
-            return false;
+        if (more > 3)
+            return -1;
         /* Not longer than needed, no surrogates, nothing above U+10FFFF. */
-        if ((c == 0xe0 && *at < 0xa0) || (c == 0xed && *at > 0x9f) || (c == 0xf0 && *at < 0x90) ||
-            (c == 0xf4 && *at > 0x8f))
-            return false;
-        for (; more; more--)
+        if (at < end && ((c == 0xe0 && *at < 0xa0) || (c == 0xed && *at > 0x9f) || (c == 0xf0 && *at < 0x90) ||
+                         (c == 0xf4 && *at > 0x8f)))
+            return -1;
+        for (; more && at < end; more--)
             if ((*at++ & 0xc0) != 0x80)
-                return false;
+                return -1;
+        if (more)
+            break;
     }
-    return true;
+    return from - (const uint8_t *)bytes;
 }
+
+static bool is_utf8(const void *bytes, size_t size) { return wefti_ws_utf8(bytes, size) == (ssize_t)size; }
 
 /* Under the lock: a head, and behind it the bytes masked, by way of `out`, which a WebSocket has no other use for. */
 static ssize_t send_masked(struct weft_http *x, const uint8_t *head, size_t head_size, const uint8_t *bytes,
@@ -207,7 +233,7 @@ static int closed(struct weft_http *x, const uint8_t *bytes, size_t size) {
     unsigned code = size >= 2 ? (unsigned)bytes[0] << 8 | bytes[1] : 0;
     if (size == 1 || (size >= 2 && !is_reason(code)))
         return fail(x, BROKEN, -EPROTO);
-    if (size > 2 && !wefti_ws_is_utf8(bytes + 2, size - 2))
+    if (size > 2 && !is_utf8(bytes + 2, size - 2))
         return fail(x, NOT_TEXT, -EPROTO);
     x->ws.closed_in = true;
     x->ws.reason = size ? (int)code : NO_REASON;
@@ -263,7 +289,7 @@ static int some(struct weft_http *x, uint8_t *buffer, int64_t until) {
         memcpy(buffer + ws->got, x->in + x->in_from, (size_t)n);
         x->in_from += (size_t)n;
     } else {
-        n = weft_read(x->io, buffer + ws->got, (size_t)ws->left, until);
+        n = wefti_http_read_some(x->io, buffer + ws->got, (size_t)ws->left, until);
         if (n <= 0)
             return n ? (int)n : -ECONNRESET;
         store_relaxed(&ws->heard, weft_now()); /* nothing depends on it */
@@ -271,6 +297,12 @@ static int some(struct weft_http *x, uint8_t *buffer, int64_t until) {
     unmask(buffer + ws->got, (size_t)n, ws->frame.mask, ws->frame.size - ws->left);
     ws->got += (size_t)n;
     ws->left -= (uint64_t)n;
+    if (ws->kind == WEFT_WS_TEXT) { /* who sends what is none learns it at once, not after the last of a long message */
+        ssize_t whole = wefti_ws_utf8(buffer + ws->whole, ws->got - ws->whole);
+        if (whole < 0)
+            return fail(x, NOT_TEXT, -EPROTO);
+        ws->whole += (size_t)whole;
+    }
     return 0;
 }
 
@@ -296,12 +328,12 @@ ssize_t weft_ws_read(weft_http *x, void *buffer, size_t size, int *kind, weft_de
             ws->in_frame = false;
             if (!ws->frame.final)
                 continue;
-            if (ws->kind == WEFT_WS_TEXT && !wefti_ws_is_utf8(buffer, ws->got))
+            if (ws->kind == WEFT_WS_TEXT && ws->whole < ws->got)
                 return fail(x, NOT_TEXT, -EPROTO);
             *kind = (int)ws->kind;
             size = ws->got;
             ws->kind = 0;
-            ws->got = 0;
+            ws->got = ws->whole = 0;
             return (ssize_t)size;
         }
         if (error == -ETIMEDOUT || error == -ECANCELED)

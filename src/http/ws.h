@@ -31,7 +31,7 @@ struct wefti_ws {
     char reason_text[123];
     /* The message that is being put together, in the reader's buffer. */
     unsigned kind; /* 0: none */
-    size_t got;
+    size_t got, whole; /* bytes of it; those that are whole characters, of text */
     struct wefti_ws_frame frame;
     bool in_frame;
     uint64_t left; /* of the frame */
@@ -43,7 +43,8 @@ int wefti_ws_parse(const void *bytes, size_t size, bool masked, struct wefti_ws_
 void wefti_ws_digest(const char *key, char accept[32]);
 /* The connection is a WebSocket now. */
 void wefti_ws_begin(weft_http *x, bool client);
-bool wefti_ws_is_utf8(const void *bytes, size_t size);
+/* How much of it is whole characters of UTF-8; what is behind may become one.  -1: it is none, whatever comes. */
+ssize_t wefti_ws_utf8(const void *bytes, size_t size);
 /* The handler has returned. */
 void wefti_ws_end(weft_http *x, int error);
 

@@ -166,6 +166,27 @@ static int malformed(void *unused) {
     send_frame(io, 0x80, "x");
     hear(io, "\x88\x02\x03\xf1");
     hear_end(io);
+    /* No text: refused by the byte after which it cannot become one, though neither frame nor message have ended. */
+    static const struct {
+        const char *before, *byte;
+    } early[] = {{"\xce\xba\xe1\xbd\xb9\xf4", "\x90"}, {"eight...\xe1\x80", "z"}, {"\xed", "\xa0"}, {"", "\xff"}};
+    for (size_t i = 0; i < 2 * (sizeof early / sizeof *early); i++) {
+        const char *before = early[i / 2].before, *byte = early[i / 2].byte;
+        char out[64], all[32];
+        size_t size;
+        snprintf(all, sizeof all, "%s%sxxxx", before, byte);
+        if (i % 2) { /* in a frame of its own */
+            size = frame(out, 0x01, before, strlen(before));
+            size += frame(out + size, 0x00, byte, 1);
+        } else {
+            size = frame(out, 0x81, all, strlen(all)) - 4;
+        }
+        io = open_socket(&site);
+        CHECK_EQ(weft_write(io, out, size, fixture_soon()), size);
+        hear(io, "\x88\x02\x03\xef");
+        hear_end(io);
+        CHECK_EQ(site.error, -EPROTO);
+    }
     /* No handshake. */
 #define NONE "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
     static const char *const none[] = {

@@ -56,38 +56,60 @@ TEST(http_base64, "") {
 }
 
 TEST(http_utf8, "") {
-    static const char *const good[] = {"",
-                                       "a",
-                                       "\xc2\x80",
-                                       "\xdf\xbf",
-                                       "\xe0\xa0\x80",
-                                       "\xed\x9f\xbf",
-                                       "\xee\x80\x80",
-                                       "\xef\xbf\xbf",
-                                       "\xf0\x90\x80\x80",
-                                       "\xf4\x8f\xbf\xbf"};
-    static const char *const bad[] = {"\x80",
-                                      "\xbf",
-                                      "\xc0\x80",
-                                      "\xc1\xbf",
-                                      "\xc2",
-                                      "\xc2z",
-                                      "\xe0\x9f\xbf",
-                                      "\xe1\x80",
-                                      "\xed\xa0\x80",
-                                      "\xf0\x8f\xbf\xbf",
-                                      "\xf4\x90\x80\x80",
-                                      "\xf5\x80\x80\x80",
-                                      "\xff",
-                                      "a\xfe",
-                                      "\xf1\x80\x80"};
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
-        CHECK(wefti_ws_is_utf8(good[i], strlen(good[i])));
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        char *copy = malloc(strlen(bad[i]));
-        memcpy(copy, bad[i], strlen(bad[i]));
-        if (wefti_ws_is_utf8(copy, strlen(bad[i])))
-            harness_note(__FILE__, __LINE__, "accepted: %zu", i);
+    static const struct {
+        const char *text;
+        int whole; /* -1: never */
+    } cases[] = {
+        {"", 0},
+        {"a", 1},
+        {"seven..", 7},
+        {"eight...", 8},
+        {"nine.....", 9},
+        {"\xc2\x80", 2},
+        {"\xdf\xbf", 2},
+        {"\xe0\xa0\x80", 3},
+        {"\xed\x9f\xbf", 3},
+        {"\xee\x80\x80", 3},
+        {"\xef\xbf\xbf", 3},
+        {"\xf0\x90\x80\x80", 4},
+        {"\xf4\x8f\xbf\xbf", 4},
+        {"seven..\xc3\xa4 and more of it", 24},
+        {"\x80", -1},
+        {"\xbf", -1},
+        {"\xc0", -1}, /* whatever follows */
+        {"\xc1", -1},
+        {"\xc2z", -1},
+        {"\xe0\x9f", -1},
+        {"\xe1\x80z", -1},
+        {"\xed\xa0", -1},
+        {"\xf0\x8f", -1},
+        {"\xf1\x80z", -1},
+        {"\xf1\x80\x80z", -1},
+        {"\xf4\x90", -1},
+        {"\xf5", -1},
+        {"\xff", -1},
+        {"a\xfe", -1},
+        {"eight...\xfe", -1},
+        {"seven..\xfe", -1},
+        {"\xc2", 0}, /* may become one */
+        {"\xe0", 0},
+        {"\xe0\xa0", 0},
+        {"\xe1\x80", 0},
+        {"\xed\x9f", 0},
+        {"\xf0\x90", 0},
+        {"\xf1\x80\x80", 0},
+        {"\xf4\x8f\xbf", 0},
+        {"a\xc3", 1},
+        {"eight...\xc3", 8},
+        {"\xc3\xa4\xc3", 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t size = strlen(cases[i].text);
+        char *copy = malloc(size ? size : 1); /* nothing behind it is looked at */
+        memcpy(copy, cases[i].text, size);
+        ssize_t whole = wefti_ws_utf8(copy, size);
+        if (whole != cases[i].whole)
+            harness_note(__FILE__, __LINE__, "%zu: expected %d, found %zd", i, cases[i].whole, whole);
         free(copy);
     }
 }
