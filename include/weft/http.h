@@ -149,7 +149,7 @@ typedef struct weft_url {
     bool secure; /* https, wss */
 } weft_url;
 
-/* Returns 0; -EINVAL (another scheme, a user, no host, characters that must be encoded, ...). */
+/* Returns 0; -EINVAL (another scheme, a user, no host, a query without a path, characters that must be encoded, ...). */
 WEFT_API WEFT_MUST_USE int weft_url_parse(const char *text, weft_url *out);
 
 /* What a reference means in a document of that URL (RFC 3986, 5): "../b?c", "/b", "//host/b", another URL.  Without what follows a "#".
@@ -173,7 +173,7 @@ WEFT_API void weft_http_client_close(weft_http_client *client);
 /* Ask, and wait for the head of the answer.  `fields` is "Name: value\r\n..." or NULL.  Then read its body to the end before asking again.
  * Answers of 100 to 199 are waited past, but 101: to a request whose fields have Upgrade and "Connection: Upgrade" it is the answer, after which the
  * connection is open no longer and its stream the other protocol's; to any other request it is malformed.
- * Returns its status; -EBADMSG (malformed, or an answer to nothing); -EINVAL (what is asked is malformed, has a length or a coding of its own, or is
+ * Returns its status; -EBADMSG (malformed, an answer to nothing, more than 100 fields or 64 KiB of head); -EINVAL (what is asked is malformed, has a length or a coding of its own, or is
  * a CONNECT), -EMSGSIZE (head above 8 KiB), -EBUSY (the last body has not been read): nothing was sent; -ECONNRESET; -ETIMEDOUT; -ECANCELED. */
 WEFT_API int weft_http_ask(weft_http_client *client, const char *method, const char *target, const char *fields,
                            const void *body, size_t size, weft_deadline until);
@@ -225,8 +225,8 @@ WEFT_API unsigned weft_http_pool_idle(weft_http_pool *pool);
 WEFT_API WEFT_MUST_USE int weft_http_pool_connect(weft_http_pool *pool, const char *url, weft_deadline until,
                                                   weft_http_client **out);
 
-/* Ask for a URL, and go where its server says (301, 302, 303, 307, 308); then read the answer with weft_http_answer_read, and close the client.  pool may
- * be NULL: then connections are used once.
+/* Ask for a URL (also one of a query without a path), and go where its server says (301, 302, 303, 307, 308); then read the answer with
+ * weft_http_answer_read, and close the client.  pool may be NULL: then connections are used once.
  * 303 turns what is not a HEAD into a GET, 301 and 302 a POST.  Authorization, Cookie and Proxy-Authorization are not sent to another server.  A redirect from
  * https to http, to what is no URL of HTTP, or to nowhere, is not followed: it is the answer.
  * On a connection that was used before, a server that closes it at this moment, without a byte of an answer, is asked once more on another, if the method is

@@ -1,5 +1,7 @@
-/* chars.c - characters of HTTP/1.1, texts and lines of them. */
+/* chars.c - characters of HTTP/1.1, texts, addresses and lines of them. */
 #include "http/chars.h"
+
+#include <arpa/inet.h>
 
 #include "http/parse.h"
 
@@ -57,6 +59,16 @@ bool wefti_http_is_token(const char *text, size_t size) {
 }
 bool wefti_http_is_value(const char *text, size_t size) {
     return wefti_http_skip_value(text, text + size) == text + size;
+}
+
+bool wefti_http_is_ipv6(const char *text, size_t size) {
+    struct in6_addr addr;
+    char copy[INET6_ADDRSTRLEN];
+    if (size >= sizeof copy || memchr(text, 0, size))
+        return false;
+    memcpy(copy, text, size);
+    copy[size] = 0;
+    return inet_pton(AF_INET6, copy, &addr) == 1;
 }
 
 int wefti_http_find_line(const char *bytes, size_t size, size_t *line) {

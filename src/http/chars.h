@@ -61,6 +61,9 @@ static inline bool wefti_http_is_hex(char c) {
 }
 static inline char wefti_http_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
 
+/* An address as it stands between brackets in a URL or a Host field. */
+bool wefti_http_is_ipv6(const char *text, size_t size);
+
 /* A line that ends with CR LF: its length without them into *line.  1; 0: more bytes; -1: a line end that is none. */
 int wefti_http_find_line(const char *bytes, size_t size, size_t *line);
 

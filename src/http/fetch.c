@@ -138,6 +138,15 @@ static int run(struct fetch *f, weft_http_pool *pool, int64_t until, weft_http_c
     }
 }
 
+/* A URL may have a query and no path ("http://a?b"), a request may not: there it is "/?b".  0; -EMSGSIZE. */
+static int copy_url(char to[URL_MAX], const char *url) {
+    const char *host = strstr(url, "://");
+    size_t before = host ? (size_t)(host + 3 - url) + strcspn(host + 3, "/?#") : 0;
+    bool bare = url[before] == '?' && before;
+    int size = snprintf(to, URL_MAX, "%.*s%s%s", (int)before, url, bare ? "/" : "", url + before);
+    return size < 0 || (size_t)size >= URL_MAX ? -EMSGSIZE : 0;
+}
+
 int weft_http_fetch(weft_http_pool *pool, const char *method, const char *url, const char *fields, const void *body,
                     size_t size, weft_deadline until, weft_http_client **out) {
     if (!method || !url || !out || strlen(url) >= URL_MAX)
@@ -150,9 +159,9 @@ int weft_http_fetch(weft_http_pool *pool, const char *method, const char *url, c
     f->method = method;
     f->body = body;
     f->size = size;
-    snprintf(f->url, URL_MAX, "%s", url);
     snprintf(f->fields, sizeof f->fields, "%s", fields ? fields : "");
-    int status = run(f, pool, until, out);
+    int status = copy_url(f->url, url);
+    status = status ? status : run(f, pool, until, out);
     wefti_free(f, sizeof *f);
     return status;
 }

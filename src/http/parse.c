@@ -29,10 +29,10 @@ static weft_text trim(const char *at, size_t size) {
 static bool is_host(const char *at, size_t size) {
     const char *p = at, *end = at + size;
     if (p < end && *p == '[') {
-        while (++p < end && (wefti_http_is_hex(*p) || *p == ':' || *p == '.'))
-            continue;
-        if (p - at < 3 || p == end || *p++ != ']')
+        p = memchr(at, ']', size);
+        if (!p || !wefti_http_is_ipv6(at + 1, (size_t)(p - at - 1)))
             return false;
+        p++;
     } else {
         while ((p = wefti_http_skip(p, end, WEFTI_HOST)) < end && *p == '%') {
             if (end - p < 3 || !wefti_http_is_hex(p[1]) || !wefti_http_is_hex(p[2]))

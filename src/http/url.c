@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "http/chars.h"
 #include "http/parse.h"
 
 static const struct scheme {
@@ -10,9 +11,10 @@ static const struct scheme {
     bool secure;
 } schemes[] = {{"http", 80, false}, {"https", 443, true}, {"ws", 80, false}, {"wss", 443, true}};
 
-/* Digits of a port, 1 to 65535.  -1: malformed. */
-static int parse_port(const char *at, size_t size) {
-    int port = 0;
+/* Digits of a port, 1 to 65535; none are the scheme's (RFC 3986, 3.2.3).  -1: malformed. */
+static int parse_port(const char *at, size_t size, int port) {
+    if (size)
+        port = 0;
     for (size_t i = 0; i < size; i++) {
         if (size > 5 || at[i] < '0' || at[i] > '9')
             return -1;
@@ -23,17 +25,14 @@ static int parse_port(const char *at, size_t size) {
 
 /* A name, a numeric address, or one in brackets: [::1].  Nothing else can be in a Host field. */
 static bool parse_host(weft_text host, weft_text *out) {
-    bool brackets = host.size && host.at[0] == '[';
-    if (brackets) {
-        if (host.size < 4 || host.at[host.size - 1] != ']')
-            return false;
-        host = (weft_text){host.at + 1, host.size - 2};
+    if (host.size && host.at[0] == '[') {
+        *out = (weft_text){host.at + 1, host.size - 2};
+        return host.size > 2 && host.at[host.size - 1] == ']' && wefti_http_is_ipv6(out->at, out->size);
     }
     for (size_t i = 0; i < host.size; i++) {
         char c = host.at[i];
-        bool hex = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-        bool name = hex || (c >= 'g' && c <= 'z') || (c >= 'G' && c <= 'Z') || c == '-' || c == '.' || c == '_';
-        if (brackets ? !hex && c != ':' && c != '.' : !name)
+        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '.' ||
+              c == '_'))
             return false;
     }
     *out = host;
@@ -61,7 +60,7 @@ int weft_url_parse(const char *text, weft_url *out) {
     if (host > size || !parse_host((weft_text){at, host}, &url.host))
         return -EINVAL;
     if (host < size) {
-        int port = at[host] == ':' ? parse_port(at + host + 1, size - host - 1) : -1;
+        int port = at[host] == ':' ? parse_port(at + host + 1, size - host - 1, scheme->port) : -1;
         if (port < 0)
             return -EINVAL;
         url.port = (uint16_t)port;

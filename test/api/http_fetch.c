@@ -114,7 +114,7 @@ static int serve_moves(weft_http *x, void *arg) {
     struct site *site = arg;
     weft_text path = weft_http_path(x), query = weft_http_query(x);
     site->entered++;
-    if (weft_text_is(path, "/tell") || weft_text_is(path, "/a/tell"))
+    if (weft_text_is(path, "/tell") || weft_text_is(path, "/a/tell") || weft_text_is(path, "/"))
         return tell(x);
     if (weft_text_is(path, "/loop"))
         return send_away(x, 302, "loop?again");
@@ -170,6 +170,8 @@ static int redirects(void *unused) {
     for (int turn = 0; turn < 2; turn++) {
         weft_http_pool *with = turn ? pool : NULL;
         fetch_is(&site, with, "GET", "/tell", 200, "GET /tell secret|text/x|b|");
+        fetch_is(&site, with, "GET", "?x", 200, "GET /?x secret|text/x|b|"); /* a query without a path */
+        fetch_is(&site, with, "GET", "#x?y://", 200, "GET / secret|text/x|b|");
         fetch_is(&site, with, "GET", "/a/b", 200, "GET /a/tell?x secret|text/x|b|");
         fetch_is(&site, with, "POST", "/a/b", 200, "GET /a/tell?x secret||b|");
         fetch_is(&site, with, "PUT", "/a/b", 200, "PUT /a/tell?x secret|text/x|b|body");
