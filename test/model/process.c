@@ -28,13 +28,7 @@ static int join(void) {
     return result.status;
 }
 
-static void stop(void) {
-    mc_atomic_begin();
-    mc_assert(weft_runtime_stop(rt, WEFT_NEVER) == 0);
-    mc_assert(weft_process_count(rt) == 0);
-    mc_assert(weft_runtime_destroy(rt) == 0);
-    mc_atomic_end();
-}
+static void stop(void) { model_close(rt); }
 
 /* -- Send against idle (S1, S2, P1, P2). */
 

@@ -43,11 +43,7 @@ static void link_against_unlink(void) {
     mc_atomic_end();
     mc_assert(weft_join(task, &result, WEFT_NEVER) == 0 && result.status == 0);
     weft_task_drop(task);
-    mc_atomic_begin();
-    mc_assert(weft_runtime_stop(rt, WEFT_NEVER) == 0);
-    mc_assert(weft_process_count(rt) == 0);
-    mc_assert(weft_runtime_destroy(rt) == 0);
-    mc_atomic_end();
+    model_close(rt);
 }
 MC_CASE(process_link_against_unlink, link_against_unlink, .proves = "W6 W10", .mode = MC_PCT, .depth = 5,
         .max_exec = 2000);
