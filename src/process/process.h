@@ -203,8 +203,8 @@ struct wefti_processes {
     struct wefti_lock lock;
     uint16_t
         blocked; /* the sub-state of a task whose class waits for commands: messages do not wake it (W34); 0: they do */
-    struct wefti_chain free; /* slots that no worker keeps (worker->slots) */
     uint32_t made; /* slots that have ever been used, or a worker keeps for it */
+    uint32_t low; /* no chunk before this has free slots */
     _Atomic uint64_t alive; /* those that were begun outside less those that ended there; the others: worker->alive */
     _Atomic uint32_t counted; /* slots in use, if the runtime has a limit */
     _Atomic bool closing; /* weft_process_stop_all: who appears is told at once; Z1, as the runtime's phase */
@@ -213,6 +213,10 @@ struct wefti_processes {
     struct wefti_names *names;
     _Atomic(struct wefti_handlers *) handlers; /* command.c */
     _Atomic(struct wefti_process_chunk *) chunk[WEFTI_PROCESS_CHUNKS];
+    struct {
+        uint64_t *map; /* a bit each: free, and no worker keeps it (worker->slots) */
+        uint32_t count; /* of them */
+    } free[WEFTI_PROCESS_CHUNKS];
 };
 
 /* -- table.c ----------------------------------------------------------------------------------------------- */
