@@ -23,7 +23,8 @@
  *         So starting takes no lock: a slot has no owner but its starter until A1, who locks it finds `alive` false, or all the fields.
  *         By the fences A3 sees Z1, or Z3 sees A1; `told`, under the lock, is set by one of the two.
  * Lock.   links, monitors, the bounded mailbox and its waiters, ending: the slot's lock.  While it is held and the
- *         generation is the pid's, the task is alive.  No user's code is called under it, and no other lock but a fiber's taken.
+ *         generation is the pid's, the task is alive.  No user's code is called under it, and no other lock taken but a fiber's, and that of
+ *         a second slot by who links (link.c).
  * Checked by.  test/model/process.c
  */
 #ifndef WEFTI_PROCESS_PROCESS_H
@@ -355,6 +356,9 @@ int wefti_message_send(struct wefti_processes *table, struct wefti_worker *w, we
 /* -- process.c --------------------------------------------------------------------------------------------- */
 /* The calling process, or NULL. */
 struct wefti_process *wefti_process_self(void);
+/* Under its lock: it is to end for that reason, if it has none yet.  Then, without the lock, execute what this returns: its task. */
+struct weft_task *wefti_process_condemn(struct wefti_process *process, int reason);
+void wefti_process_execute(struct weft_task *task);
 /* weft_process_spawn for the library's own. */
 int wefti_process_spawn_own(struct weft_runtime *rt, const weft_process_spec *spec, weft_task **handle);
 
