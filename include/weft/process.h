@@ -199,6 +199,8 @@ WEFT_API int weft_process_exit(weft_runtime *rt, weft_pid pid, int reason);
  * An end without error is told to those who trap, and ignored by the others.  By the calling process.
  * Returns 0; -EINVAL (not in a process); -ESRCH: then, if it traps exits, the message comes as well; -ENOMEM. */
 WEFT_API int weft_link(weft_pid pid);
+/* Returns 0, also if there was no link: the other's end does nothing to the caller from now on (a message of it may have come before);
+ * -ECANCELED: it has ended, and the caller is about to, for it or for another reason; -EINVAL (not in a process). */
 WEFT_API int weft_unlink(weft_pid pid);
 WEFT_API int weft_trap_exit(bool trap);
 

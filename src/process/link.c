@@ -1,15 +1,19 @@
 /* link.c - links and monitors: who is told when a process ends.
  *
  * What.   A record lies in the list of the process whose end it tells of, under that process's lock, and becomes the message.  A link
- *         is two records, one on each side; never two locks at once.
- * Race.   link:   L1 my own record                 end:  E1 alive = false, the list taken, under the lock
- *                 L2 the other's, or it has ended:       E2 for each record, under the other's lock: has it a record
- *                    L3 take mine back                      of me?  It goes, and the message is put there
- *         unlink: U1 my own goes, U2 the other's
- * Claim.  An end is told to a linked process once, or not at all if that has unlinked before; never after it has unlinked.
- * Why.    L2 before E1: E2 finds L1.  L2 after E1: it fails, and L3 or E2 takes what L1 has put there; whoever does tells, which E2 can
- *         if the other linked us, too, or we it before.  One that was there before L1 is E2's, who may know nothing of it (the other's L2 came
- *         between our U1 and U2): so the call fails besides, as it would after E2.  After U1, E2 finds nothing.
+ *         is two records, one on each side, that come and go together: under both locks, that of the lower slot first.  Nobody else
+ *         has two.
+ * Race.   link:   L1 both records, unless one is there     end:  E1 alive = false, the list taken, under the lock
+ *                    or the other has ended                      E2 for each record, under the other's lock: has it a record
+ *         unlink: U1 both go                                        of me?  It goes; the message is put there, or the reason
+ *                                                                   for the other's end is noted
+ *                                                                E3 then it is cancelled
+ * Claim.  An end is told to a linked process once, or not at all if that has unlinked before.  After an unlink that returned 0 the other's end does
+ *         nothing to us: what was to be told, has been.
+ * Why.    Of one side's record alone there is no other than that which E1 has left for E2.  L1 before E1: E2 finds it.  L1 after E1: the other
+ *         is gone, and the call fails; if there is a record still, they were linked, and E2 tells us.  U1 before E2: it finds nothing.
+ *         U1 after E2: the message is there, or U1 finds the reason and says that we are to end; E3 may be still to come.
+ * Checked by.  test/model/process_link.c
  */
 #include "process/helper.h"
 
@@ -28,23 +32,17 @@ static struct wefti_message *new_record(struct wefti_processes *table, weft_pid 
 
 /* -- Records --------------------------------------------------------------------------------------------------- */
 
-/* Take the record of `to` out of the list of `pid`.  NULL: there is none. */
-static struct wefti_message *take_out(struct wefti_processes *table, weft_pid pid, weft_pid to, uint64_t monitor) {
-    struct wefti_process *process = wefti_process_lock(table, pid);
-    if (!process)
-        return NULL;
-    struct wefti_message *record = wefti_record_find(process, to, monitor);
-    if (record)
-        wefti_record_take(process, record);
-    wefti_lock_give(&process->lock);
-    return record;
-}
-
-static bool drop(struct wefti_processes *table, weft_pid pid, weft_pid to, uint64_t monitor) {
-    struct wefti_message *record = take_out(table, pid, to, monitor);
+static void free_record(struct wefti_processes *table, struct wefti_message *record) {
     if (record)
         wefti_message_free(table, record);
-    return record != NULL;
+}
+
+/* Under the lock: take the link's record that tells `to` out of a list.  NULL: there is none, or no process. */
+static struct wefti_message *take_out(struct wefti_process *process, weft_pid to) {
+    struct wefti_message *record = process ? wefti_record_find(process, to, 0) : NULL;
+    if (record)
+        wefti_record_take(process, record);
+    return record;
 }
 
 int wefti_monitor_add(struct wefti_processes *table, weft_pid pid, weft_pid to, uint64_t monitor,
@@ -53,16 +51,15 @@ int wefti_monitor_add(struct wefti_processes *table, weft_pid pid, weft_pid to, 
     if (!record)
         return -ENOMEM;
     struct wefti_process *process = wefti_process_lock(table, pid);
-    bool put_in = process && (monitor || !wefti_record_find(process, to, 0)); /* linked twice is linked */
-    if (put_in)
-        wefti_record_put(process, record);
-    if (process)
-        wefti_lock_give(&process->lock);
-    if (!put_in)
+    if (!process) {
         wefti_message_free(table, record);
-    else if (out)
+        return -ESRCH;
+    }
+    wefti_record_put(process, record);
+    wefti_lock_give(&process->lock);
+    if (out)
         *out = record;
-    return process ? 0 : -ESRCH;
+    return 0;
 }
 
 bool wefti_monitor_remove(struct wefti_processes *table, weft_pid pid, struct wefti_message *record) {
@@ -86,31 +83,29 @@ static void tell(struct wefti_processes *table, struct wefti_message *record, in
         wefti_message_free(table, record);
 }
 
-/* E2.  Told under the lock: what comes, has come before a weft_unlink that finds nothing any more returns. */
+/* E2 and E3. */
 static void tell_linked(struct wefti_processes *table, struct wefti_message *record, int reason) {
     weft_pid to = record->record.to;
     bool first = false, trap = false;
-    struct wefti_message *others = NULL;
+    struct weft_task *condemned = NULL;
     struct wefti_process *process = wefti_process_lock(table, to);
+    struct wefti_message *others = take_out(process, record->from);
     if (process) {
-        others = wefti_record_find(process, record->from, 0);
-        if (others)
-            wefti_record_take(process, others);
         trap = others && process->trap_exit;
         record->error = reason;
         if (trap)
             first = wefti_mailbox_put_system(process, record);
+        else if (others && reason)
+            condemned = wefti_process_condemn(process, reason);
         wefti_lock_give(&process->lock);
     }
     if (first)
         wefti_mailbox_wake(process);
+    if (condemned)
+        wefti_process_execute(condemned); /* E3 */
     if (!trap)
         wefti_message_free(table, record);
-    if (!others)
-        return;
-    wefti_message_free(table, others);
-    if (!trap && reason)
-        weft_process_exit(table->rt, to, reason);
+    free_record(table, others);
 }
 
 void wefti_links_end(struct wefti_processes *table, struct wefti_message *links, int reason) {
@@ -129,26 +124,53 @@ void wefti_links_end(struct wefti_processes *table, struct wefti_message *links,
 void wefti_links_forget(struct wefti_processes *table, struct wefti_message *links) {
     for (struct wefti_message *next; links; links = next) {
         next = next_of(links);
-        if (!links->tag)
-            drop(table, links->record.to, links->from, 0);
+        struct wefti_process *other = links->tag ? NULL : wefti_process_lock(table, links->record.to);
+        free_record(table, take_out(other, links->from));
+        if (other)
+            wefti_lock_give(&other->lock);
         wefti_message_free(table, links);
     }
 }
 
 /* -- Links ------------------------------------------------------------------------------------------------------ */
 
+/* Both locks.  NULL: that one has ended.  (One slot has one owner at a time: it is not locked twice.) */
+static void lock_both(struct wefti_processes *table, weft_pid a, weft_pid b, struct wefti_process **first,
+                      struct wefti_process **second) {
+    bool in_order = wefti_pid_index(a) < wefti_pid_index(b);
+    *(in_order ? first : second) = wefti_process_lock(table, in_order ? a : b);
+    *(in_order ? second : first) = wefti_process_lock(table, in_order ? b : a);
+}
+
+static void unlock_both(struct wefti_process *a, struct wefti_process *b) {
+    if (a)
+        wefti_lock_give(&a->lock);
+    if (b)
+        wefti_lock_give(&b->lock);
+}
+
 int wefti_link_both(struct wefti_processes *table, weft_pid self, weft_pid other) {
     if (other == WEFT_PID_NONE)
         return -ESRCH; /* a record of it would not be found again: that is what helpers are about */
-    struct wefti_message *mine = NULL; /* if they were not linked already */
-    int error = wefti_monitor_add(table, self, other, 0, &mine); /* L1 */
-    if (error)
-        return error;
-    error = wefti_monitor_add(table, other, self, 0, NULL); /* L2 */
-    if (error == -ESRCH)
-        return !mine || drop(table, self, other, 0) ? error : 0; /* L3: if not, E2 has told us, or will */
-    if (error && mine)
-        drop(table, self, other, 0);
+    struct wefti_message *mine = new_record(table, self, other, 0), *others = new_record(table, other, self, 0);
+    struct wefti_process *me, *it;
+    int error = mine && others ? 0 : -ENOMEM;
+    bool put_in = false;
+    if (!error) {
+        lock_both(table, self, other, &me, &it);
+        bool linked = me && wefti_record_find(me, other, 0); /* and so it is, or E2 will tell us */
+        error = !me || (!it && !linked) ? -ESRCH : 0;
+        put_in = !error && !linked;
+        if (put_in) { /* L1 */
+            wefti_record_put(me, mine);
+            wefti_record_put(it, others);
+        }
+        unlock_both(me, it);
+    }
+    if (!put_in) {
+        free_record(table, mine);
+        free_record(table, others);
+    }
     return error;
 }
 
@@ -169,10 +191,17 @@ int weft_unlink(weft_pid pid) {
     struct wefti_process *self = wefti_process_self();
     if (!self)
         return -EINVAL;
-    weft_pid me = wefti_process_pid(self);
-    drop(self->table, me, pid, 0); /* U1 */
-    drop(self->table, pid, me, 0); /* U2 */
-    return 0;
+    weft_pid own = wefti_process_pid(self);
+    if (pid == own || pid == WEFT_PID_NONE)
+        return 0;
+    struct wefti_process *me, *it;
+    lock_both(self->table, own, pid, &me, &it);
+    struct wefti_message *mine = take_out(me, pid), *others = take_out(it, own); /* U1 */
+    bool condemned = !mine && self->reason;
+    unlock_both(me, it);
+    free_record(self->table, mine);
+    free_record(self->table, others);
+    return condemned ? -ECANCELED : 0;
 }
 
 int weft_trap_exit(bool trap) {

@@ -73,19 +73,28 @@ static void class_ended(void *state) {
 
 const char *wefti_process_describe(struct weft_task *task) { return task->drop == class_ended ? "a message" : NULL; }
 
+struct weft_task *wefti_process_condemn(struct wefti_process *process, int reason) {
+    if (!process->reason)
+        process->reason = reason;
+    struct weft_task *task = load_own(&process->task); /* alive while the lock is held */
+    wefti_word_ref(&task->word);
+    return task;
+}
+
+void wefti_process_execute(struct weft_task *task) {
+    wefti_cancel(task, WEFT_REASON_EXPLICIT);
+    wefti_task_unref(task, 0);
+}
+
 int weft_process_exit(weft_runtime *rt, weft_pid pid, int reason) {
     if (reason >= 0)
         return -EINVAL;
     struct wefti_process *process = wefti_process_lock(wefti_processes_of(rt, false), pid);
     if (!process)
         return -ESRCH;
-    if (!process->reason)
-        process->reason = reason;
-    struct weft_task *task = load_own(&process->task); /* alive while we hold the lock */
-    wefti_word_ref(&task->word);
+    struct weft_task *task = wefti_process_condemn(process, reason);
     wefti_lock_give(&process->lock);
-    wefti_cancel(task, WEFT_REASON_EXPLICIT);
-    wefti_task_unref(task, 0);
+    wefti_process_execute(task);
     return 0;
 }
 

@@ -23,7 +23,8 @@
  *         So starting takes no lock: a slot has no owner but its starter until A1, who locks it finds `alive` false, or all the fields.
  *         By the fences A3 sees Z1, or Z3 sees A1; `told`, under the lock, is set by one of the two.
  * Lock.   links, monitors, the bounded mailbox and its waiters, ending: the slot's lock.  While it is held and the
- *         generation is the pid's, the task is alive.  No user's code is called under it, and no other lock but a fiber's taken.
+ *         generation is the pid's, the task is alive.  No user's code is called under it, and no other lock taken but a fiber's, and that of
+ *         a second slot by who links (link.c).
  * Checked by.  test/model/process.c
  */
 #ifndef WEFTI_PROCESS_PROCESS_H
@@ -203,8 +204,8 @@ struct wefti_processes {
     struct wefti_lock lock;
     uint16_t
         blocked; /* the sub-state of a task whose class waits for commands: messages do not wake it (W34); 0: they do */
-    struct wefti_chain free; /* slots that no worker keeps (worker->slots) */
     uint32_t made; /* slots that have ever been used, or a worker keeps for it */
+    uint32_t low; /* no chunk before this has free slots */
     _Atomic uint64_t alive; /* those that were begun outside less those that ended there; the others: worker->alive */
     _Atomic uint32_t counted; /* slots in use, if the runtime has a limit */
     _Atomic bool closing; /* weft_process_stop_all: who appears is told at once; Z1, as the runtime's phase */
@@ -213,6 +214,10 @@ struct wefti_processes {
     struct wefti_names *names;
     _Atomic(struct wefti_handlers *) handlers; /* command.c */
     _Atomic(struct wefti_process_chunk *) chunk[WEFTI_PROCESS_CHUNKS];
+    struct {
+        uint64_t *map; /* a bit each: free, and no worker keeps it (worker->slots) */
+        uint32_t count; /* of them */
+    } free[WEFTI_PROCESS_CHUNKS];
 };
 
 /* -- table.c ----------------------------------------------------------------------------------------------- */
@@ -351,6 +356,9 @@ int wefti_message_send(struct wefti_processes *table, struct wefti_worker *w, we
 /* -- process.c --------------------------------------------------------------------------------------------- */
 /* The calling process, or NULL. */
 struct wefti_process *wefti_process_self(void);
+/* Under its lock: it is to end for that reason, if it has none yet.  Then, without the lock, execute what this returns: its task. */
+struct weft_task *wefti_process_condemn(struct wefti_process *process, int reason);
+void wefti_process_execute(struct weft_task *task);
 /* weft_process_spawn for the library's own. */
 int wefti_process_spawn_own(struct weft_runtime *rt, const weft_process_spec *spec, weft_task **handle);
 

@@ -7,7 +7,8 @@
 
 struct stop {
     struct wefti_processes *table;
-    int64_t until;
+    int64_t patience; /* ns; INT64_MAX: for ever.  The caller's clock and ours are two in a simulation */
+    int64_t until; /* on ours */
     weft_process_left *left;
     size_t room;
     int forced;
@@ -62,6 +63,7 @@ static int stop_them(void *arg) {
     if (xchg_relaxed(&stop->table->closing, true)) /* Z1 */
         return -EBUSY;
     wefti_processes_fence(stop->table);
+    stop->until = weft_after(stop->patience);
     while (pass(stop, weft_self(), late, &error)) { /* they may have started others */
         if (error && error != -ETIMEDOUT)
             return error;
@@ -81,7 +83,8 @@ int weft_process_stop_all(weft_runtime *rt, weft_deadline until, weft_process_le
         return -ENOMEM;
     if (load_relaxed(&table->closing)) /* a flag */
         return -EBUSY;
-    struct stop stop = {table, until == WEFT_NOW ? weft_after(STOP_TIMEOUT) : until, left, room, 0};
+    int64_t patience = until == WEFT_NOW ? STOP_TIMEOUT : until == WEFT_NEVER ? INT64_MAX : until - wefti_clock();
+    struct stop stop = {table, patience, 0, left, room, 0};
     weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
     weft_task *task;
     weft_result result;

@@ -1,8 +1,11 @@
 /* table.c - the table of a runtime's processes: slots, pids, finding (process.h has the design). */
+#include "plat/cache.h"
 #include "process/process.h"
 
 /* In the model a chunk is less than a page. */
 #define CHUNK_BYTES ((sizeof(struct wefti_process_chunk) + 4095) & ~(size_t)4095)
+#define PER_WORD 64u
+#define MAP_BYTES ((WEFTI_PROCESS_CHUNK + PER_WORD - 1) / PER_WORD * sizeof(uint64_t))
 
 static struct wefti_processes *table_of(struct wefti_annex *annex) {
     return (struct wefti_processes *)(void *)annex; /* its first field */
@@ -12,8 +15,10 @@ static int end(struct wefti_annex *annex) {
     struct wefti_processes *table = table_of(annex);
     for (uint32_t i = 0; i < WEFTI_PROCESS_CHUNKS; i++) {
         struct wefti_process_chunk *chunk = load_own(&table->chunk[i]);
-        if (chunk)
-            wefti_unmap(chunk, CHUNK_BYTES);
+        if (!chunk)
+            continue;
+        wefti_unmap(chunk, CHUNK_BYTES);
+        wefti_free(table->free[i].map, MAP_BYTES);
     }
     wefti_names_fini(table->names);
     wefti_handlers_fini(load_own(&table->handlers));
@@ -93,16 +98,26 @@ static struct wefti_process *process_of(struct wefti_link *free) {
     return (struct wefti_process *)(void *)((char *)free - offsetof(struct wefti_process, free));
 }
 
+/* Under the lock: a chunk, and its map. */
+static struct wefti_process_chunk *make_chunk(struct wefti_processes *table, uint32_t at) {
+    struct wefti_process_chunk *chunk = wefti_map(CHUNK_BYTES);
+    if (!chunk)
+        return NULL;
+    if (!(table->free[at].map = wefti_alloc(MAP_BYTES))) {
+        wefti_unmap(chunk, CHUNK_BYTES);
+        return NULL;
+    }
+    store_relaxed(&table->chunk[at], chunk); /* nothing is in it yet */
+    return chunk;
+}
+
 /* Under the lock: up to so many that were never used. */
 static void make_slots(struct wefti_processes *table, struct wefti_chain *into, uint32_t count) {
     for (; count && table->made / WEFTI_PROCESS_CHUNK < WEFTI_PROCESS_CHUNKS; count--) {
         uint32_t made = table->made, at = made / WEFTI_PROCESS_CHUNK;
         struct wefti_process_chunk *chunk = load_own(&table->chunk[at]);
-        if (!chunk) {
-            if (!(chunk = wefti_map(CHUNK_BYTES)))
-                return;
-            store_relaxed(&table->chunk[at], chunk); /* nothing is in it yet */
-        }
+        if (!chunk && !(chunk = make_chunk(table, at)))
+            return;
         struct wefti_process *process = &chunk->process[made % WEFTI_PROCESS_CHUNK]; /* zeroed: nobody finds it yet */
         wefti_map_ahead(chunk, (size_t)((char *)process - (char *)chunk), sizeof *process, sizeof chunk->process);
         process->index = made;
@@ -113,10 +128,31 @@ static void make_slots(struct wefti_processes *table, struct wefti_chain *into, 
     }
 }
 
+/* Under the lock: up to so many free ones, in the order of their addresses (nodes.h says why). */
+static void find_slots(struct wefti_processes *table, struct wefti_chain *into, uint32_t count) {
+    uint32_t chunks = (table->made + WEFTI_PROCESS_CHUNK - 1) / WEFTI_PROCESS_CHUNK;
+    for (; into->count < count && table->low < chunks; table->low += into->count < count) {
+        struct wefti_process_chunk *chunk = load_own(&table->chunk[table->low]);
+        uint32_t *left = &table->free[table->low].count;
+        for (uint64_t *word = table->free[table->low].map; *left && into->count < count; word++)
+            for (; *word && into->count < count; *word &= *word - 1, --*left) {
+                size_t at = (size_t)(word - table->free[table->low].map) * PER_WORD + (size_t)__builtin_ctzll(*word);
+                wefti_chain_append(into, &chunk->process[at].free);
+            }
+    }
+}
+
+/* Under the lock: nobody has it. */
+static void free_slot(struct wefti_processes *table, struct wefti_link *slot) {
+    uint32_t index = process_of(slot)->index, at = index / WEFTI_PROCESS_CHUNK, i = index % WEFTI_PROCESS_CHUNK;
+    table->free[at].map[i / PER_WORD] |= UINT64_C(1) << i % PER_WORD;
+    table->free[at].count++;
+    table->low = at < table->low ? at : table->low;
+}
+
 static void fetch_slots(struct wefti_processes *table, struct wefti_chain *into, uint32_t count) {
     wefti_lock_take(&table->lock);
-    while (into->count < count && table->free.count)
-        wefti_chain_append(into, wefti_chain_take(&table->free));
+    find_slots(table, into, count);
     if (!into->count)
         make_slots(table, into, count);
     wefti_lock_give(&table->lock);
@@ -145,6 +181,10 @@ int wefti_process_take(struct wefti_processes *table, struct wefti_worker *w, bo
         return -ENOMEM;
     }
     *out = process_of(slot);
+    if (from->count) { /* the next, by the time it is wanted */
+        wefti_fetch_own(process_of(from->first));
+        wefti_fetch_own(from->first);
+    }
     (*out)->own = own;
     return 0;
 }
@@ -161,9 +201,9 @@ void wefti_process_give(struct wefti_process *process, struct wefti_worker *w) {
         return;
     }
     wefti_lock_take(&table->lock);
-    wefti_nodes_push(&table->free, &process->free);
+    free_slot(table, &process->free);
     for (uint32_t i = 0; cache && i < WEFTI_PROCESS_CACHE; i++)
-        wefti_nodes_push(&table->free, wefti_chain_take(cache));
+        free_slot(table, wefti_chain_take(cache));
     wefti_lock_give(&table->lock);
 }
 

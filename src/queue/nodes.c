@@ -1,46 +1,96 @@
 /* nodes.c - the depot of small blocks (nodes.h has the design). */
 #include "queue/nodes.h"
 
+#define PER_WORD 64u
+#define WORDS ((WEFTI_NODES_CHUNK + PER_WORD - 1) / PER_WORD)
+#define BYTES ((size_t)WEFTI_NODES_CHUNK * WEFTI_NODE_SIZE)
+#define CHUNK_BYTES (BYTES < 4096 ? 4096 : BYTES) /* in the model less than a page */
+
+/* In front of its nodes, in the place of the first few.  Under the depot's lock. */
+struct wefti_nodes_chunk {
+    struct wefti_nodes_chunk *next;     /* of all */
+    struct wefti_nodes_chunk *next_open; /* of those that have free ones */
+    uint32_t made; /* nodes, from the first, that were ever taken */
+    uint32_t free; /* of them are free */
+    uint32_t low;  /* the words before this are 0 */
+    uint64_t map[WORDS];
+};
+#define FIRST ((uint32_t)((sizeof(struct wefti_nodes_chunk) + WEFTI_NODE_SIZE - 1) / WEFTI_NODE_SIZE))
+
+_Static_assert((CHUNK_BYTES & (CHUNK_BYTES - 1)) == 0, "a node's address says whose it is");
+_Static_assert(WEFTI_NODES_CHUNK >= 2 && FIRST < WEFTI_NODES_CHUNK, "there is room for nodes");
+
+static struct wefti_link *node_of(struct wefti_nodes_chunk *chunk, uint32_t index) {
+    return (struct wefti_link *)(void *)((char *)chunk + (size_t)index * WEFTI_NODE_SIZE);
+}
+static struct wefti_nodes_chunk *chunk_of(const void *node) {
+    return (struct wefti_nodes_chunk *)((uintptr_t)node & ~(uintptr_t)(CHUNK_BYTES - 1));
+}
+
 void wefti_nodes_fini(struct wefti_nodes *nodes) {
-    while (nodes->blocks) {
-        struct wefti_link *block = nodes->blocks;
-        nodes->blocks = block->next;
-        wefti_free(block, WEFTI_NODES_BLOCK * WEFTI_NODE_SIZE);
+    for (struct wefti_nodes_chunk *next; nodes->chunks; nodes->chunks = next) {
+        next = nodes->chunks->next;
+        wefti_unmap(nodes->chunks, CHUNK_BYTES);
+    }
+    nodes->open = NULL;
+}
+
+/* Those never used: the newest chunk has some, or there is a new one, or there is no memory. */
+static void carve(struct wefti_nodes *nodes, struct wefti_chain *into, uint32_t count) {
+    struct wefti_nodes_chunk *chunk = nodes->chunks;
+    if (!chunk || chunk->made == WEFTI_NODES_CHUNK) {
+        if (!(chunk = wefti_map(CHUNK_BYTES)))
+            return;
+        chunk->made = FIRST;
+        chunk->next = nodes->chunks;
+        nodes->chunks = chunk;
+    }
+    for (; into->count < count && chunk->made < WEFTI_NODES_CHUNK; chunk->made++) {
+        wefti_map_ahead(chunk, (size_t)chunk->made * WEFTI_NODE_SIZE, WEFTI_NODE_SIZE, CHUNK_BYTES);
+        wefti_chain_append(into, node_of(chunk, chunk->made));
     }
 }
 
-static bool make(struct wefti_nodes *nodes) {
-    char *block = wefti_alloc_raw(WEFTI_NODES_BLOCK * WEFTI_NODE_SIZE);
-    if (!block)
-        return false;
-    wefti_map_now(block, WEFTI_NODES_BLOCK * WEFTI_NODE_SIZE);
-    struct wefti_link *own = (struct wefti_link *)(void *)block;
-    own->next = nodes->blocks;
-    nodes->blocks = own;
-    for (uint32_t i = WEFTI_NODES_BLOCK - 1; i > 0; i--)
-        wefti_nodes_push(&nodes->free, (struct wefti_link *)(void *)(block + (size_t)i * WEFTI_NODE_SIZE));
-    return true;
+/* Free ones, in the order of their addresses. */
+static void collect(struct wefti_nodes *nodes, struct wefti_chain *into, uint32_t count) {
+    for (struct wefti_nodes_chunk *chunk; into->count < count && (chunk = nodes->open);) {
+        while (!chunk->map[chunk->low])
+            chunk->low++;
+        uint64_t *word = &chunk->map[chunk->low];
+        uint32_t at = chunk->low * PER_WORD;
+        for (; *word && into->count < count; *word &= *word - 1, chunk->free--)
+            wefti_chain_append(into, node_of(chunk, at + (uint32_t)__builtin_ctzll(*word)));
+        if (!chunk->free)
+            nodes->open = chunk->next_open;
+    }
 }
 
 bool wefti_nodes_refill(struct wefti_nodes *nodes, struct wefti_chain *into, uint32_t count) {
+    uint32_t before = into->count;
     wefti_lock_take(&nodes->lock);
-    if (nodes->free.count || make(nodes))
-        while (into->count < count && nodes->free.count)
-            wefti_nodes_push(into, wefti_chain_take(&nodes->free));
+    collect(nodes, into, count);
+    if (!into->count)
+        carve(nodes, into, count);
+    nodes->out += into->count - before;
     wefti_lock_give(&nodes->lock);
     return into->count != 0;
 }
 
 void wefti_nodes_drain(struct wefti_nodes *nodes, struct wefti_chain *from) {
     wefti_lock_take(&nodes->lock);
-    if (nodes->free.count)
-        from->last->next = nodes->free.first;
-    else
-        nodes->free.last = from->last;
-    nodes->free.first = from->first;
-    nodes->free.count += from->count;
+    nodes->out -= from->count;
+    for (struct wefti_link *node; (node = wefti_chain_take(from));) {
+        struct wefti_nodes_chunk *chunk = chunk_of(node);
+        uint32_t index = (uint32_t)(((uintptr_t)node - (uintptr_t)chunk) / WEFTI_NODE_SIZE), word = index / PER_WORD;
+        if (!chunk->free++) {
+            chunk->next_open = nodes->open;
+            nodes->open = chunk;
+            chunk->low = word;
+        }
+        chunk->low = word < chunk->low ? word : chunk->low;
+        chunk->map[word] |= UINT64_C(1) << index % PER_WORD;
+    }
     wefti_lock_give(&nodes->lock);
-    from->count = 0;
 }
 
 void *wefti_nodes_take_outside(struct wefti_nodes *nodes) {

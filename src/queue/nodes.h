@@ -2,17 +2,21 @@
  *
  * What.   A message is made on one worker and unmade on another.  Each works on its own cache without atomics; caches that run full or
  *         empty exchange whole magazines with the depot under its lock, once in 64 blocks.
+ * Order.  The depot knows by a map of bits which are free, and hands them out in the order of their addresses.  In that of their coming they would lie
+ *         a little more at random each time round: of 200,000 processes made and ended again and again, each with a message, one took
+ *         a third longer after the tenth time, on two workers three times as long.
  * Who.    A cache: its worker.  The depot: under its lock.  A block: whoever took it, until he gives it.
  */
 #ifndef WEFTI_QUEUE_NODES_H
 #define WEFTI_QUEUE_NODES_H
 
 #include "base/link.h"
+#include "plat/cache.h"
 #include "queue/lock.h"
 
 #ifndef WEFTI_NODES_MAGAZINE
 #define WEFTI_NODES_MAGAZINE 64u
-#define WEFTI_NODES_BLOCK 1024u /* made at a time; the first is the block's own link */
+#define WEFTI_NODES_CHUNK 16384u /* 1 MiB, touched as they are used */
 #endif
 #define WEFTI_NODE_SIZE 64u
 
@@ -21,10 +25,13 @@ struct wefti_nodes_cache {
     struct wefti_chain spare; /* empty or a whole magazine */
 };
 
+struct wefti_nodes_chunk;
+
 struct wefti_nodes {
     struct wefti_lock lock;
-    struct wefti_chain free; /* all that no cache has */
-    struct wefti_link *blocks; /* memory, linked by its first word */
+    struct wefti_nodes_chunk *chunks; /* all, the newest first: only that has nodes that were never taken */
+    struct wefti_nodes_chunk *open; /* those that have free ones */
+    uint32_t out; /* nodes that are not here */
 };
 
 /* Every node must have been given back. */
@@ -55,7 +62,9 @@ static inline void *wefti_nodes_take(struct wefti_nodes *nodes, struct wefti_nod
             return NULL;
         }
     }
-    return wefti_chain_take(&cache->loaded);
+    struct wefti_link *node = wefti_chain_take_first(&cache->loaded);
+    wefti_fetch_own(cache->loaded.first); /* the next; of the last, nothing that matters */
+    return node;
 }
 
 static inline void wefti_nodes_give(struct wefti_nodes *nodes, struct wefti_nodes_cache *cache, void *node) {

@@ -6,7 +6,8 @@
 const uint16_t wefti_slab_size[WEFTI_SLAB_CLASSES] = {64, 128, 192, 256, 384, 512};
 
 #define CHUNK_HEADER                                                                                                   \
-    128 /* more than it needs: so that slots of 128 bytes are aligned, and fetched as a pair of lines */
+    ((sizeof(struct wefti_chunk) + 127) &                                                                              \
+     ~(size_t)127) /* so that slots of 128 bytes are aligned, and fetched as a pair of lines */
 
 static struct weft_task *chunk_slot(struct wefti_chunk *chunk, uint32_t index) {
     return (struct weft_task *)(void *)((char *)chunk + CHUNK_HEADER + (size_t)index * chunk->slot_size);
@@ -16,10 +17,7 @@ static uint32_t chunk_capacity(const struct wefti_chunk *chunk) {
     return (uint32_t)((WEFTI_SLAB_CHUNK - CHUNK_HEADER) / chunk->slot_size);
 }
 
-void wefti_slab_init(struct wefti_slab *slab, struct weft_runtime *rt) {
-    _Static_assert(sizeof(struct wefti_chunk) <= CHUNK_HEADER, "chunk header");
-    *slab = (struct wefti_slab){.rt = rt};
-}
+void wefti_slab_init(struct wefti_slab *slab, struct weft_runtime *rt) { *slab = (struct wefti_slab){.rt = rt}; }
 
 void wefti_slab_fini(struct wefti_slab *slab) {
     struct wefti_chunk *chunk = load_relaxed(&slab->chunks); /* nobody else is left */
@@ -28,11 +26,6 @@ void wefti_slab_fini(struct wefti_slab *slab) {
         wefti_unmap(chunk, WEFTI_SLAB_CHUNK);
         chunk = next;
     }
-}
-
-/* Where the first slot of a full magazine keeps the next magazine.  Not its word, which must stay FREE for walks. */
-static struct wefti_link **next_magazine(struct wefti_link *first) {
-    return (struct wefti_link **)(void *)&wefti_task_of(first)->joiner;
 }
 
 /* Under the lock: one slot never used before. */
@@ -56,68 +49,71 @@ static struct weft_task *carve(struct wefti_slab *slab, unsigned size_class) {
     return task;
 }
 
-/* A magazine for an empty cache: a full one, or as many slots as the depot has or can carve. */
+/* Under the lock: what the depot has, from the lowest address of a chunk on.  NULL: nothing. */
+static struct wefti_link *find(struct wefti_slab *slab, unsigned size_class) {
+    struct wefti_chunk *chunk = slab->classes[size_class].open;
+    if (!chunk)
+        return NULL;
+    while (!chunk->map[chunk->low])
+        chunk->low++;
+    uint64_t *word = &chunk->map[chunk->low];
+    size_t at = (chunk->low * 64 + (size_t)__builtin_ctzll(*word)) * 64;
+    *word &= *word - 1;
+    if (!--chunk->free)
+        slab->classes[size_class].open = chunk->next_open;
+    return (struct wefti_link *)(void *)((char *)chunk + at);
+}
+
+/* Under the lock. */
+static void put(struct wefti_slab *slab, unsigned size_class, struct wefti_link *slot) {
+    uintptr_t address = (uintptr_t)slot;
+    struct wefti_chunk *chunk = (struct wefti_chunk *)(address & ~(uintptr_t)(WEFTI_SLAB_CHUNK - 1));
+    uint32_t at = (uint32_t)(address & (WEFTI_SLAB_CHUNK - 1)) / 64, word = at / 64;
+    if (!chunk->free++) {
+        chunk->next_open = slab->classes[size_class].open;
+        slab->classes[size_class].open = chunk;
+        chunk->low = word;
+    }
+    chunk->low = word < chunk->low ? word : chunk->low;
+    chunk->map[word] |= UINT64_C(1) << at % 64;
+}
+
+/* Under the lock: one that is free, or new.  NULL: no memory. */
+static struct wefti_link *find_or_carve(struct wefti_slab *slab, unsigned size_class) {
+    struct wefti_link *slot = find(slab, size_class);
+    struct weft_task *task = slot ? NULL : carve(slab, size_class);
+    return task ? &task->link : slot;
+}
+
+/* For an empty cache.  Few at a time: a carved slot is a touched page. */
 static struct wefti_magazine refill(struct wefti_slab *slab, unsigned size_class) {
     struct wefti_magazine magazine = {NULL, 0};
+    struct wefti_link **end = &magazine.first;
     wefti_lock_take(&slab->lock);
-    if (slab->classes[size_class].full) {
-        magazine.first = slab->classes[size_class].full;
-        magazine.count = WEFTI_SLAB_MAGAZINE;
-        slab->classes[size_class].full = *next_magazine(magazine.first);
-    } else if (slab->classes[size_class].open.count) {
-        magazine = slab->classes[size_class].open;
-        slab->classes[size_class].open = (struct wefti_magazine){NULL, 0};
-    } else {
-        /* Few at a time: a carved slot is a touched page. */
-        for (; magazine.count < WEFTI_SLAB_MAGAZINE / 8 || magazine.count == 0; magazine.count++) {
-            struct weft_task *task = carve(slab, size_class);
-            if (!task)
-                break;
-            task->link.next = magazine.first;
-            magazine.first = &task->link;
-        }
+    for (; magazine.count < WEFTI_SLAB_MAGAZINE / 8 || magazine.count == 0; magazine.count++) {
+        struct wefti_link *slot = find_or_carve(slab, size_class);
+        if (!slot)
+            break;
+        *end = slot;
+        end = &slot->next;
     }
+    *end = NULL;
     wefti_lock_give(&slab->lock);
     return magazine;
 }
 
-static void give_full(struct wefti_slab *slab, unsigned size_class, struct wefti_link *first) {
-    wefti_lock_take(&slab->lock);
-    *next_magazine(first) = slab->classes[size_class].full;
-    slab->classes[size_class].full = first;
-    wefti_lock_give(&slab->lock);
-}
-
-/* An outside thread has no cache: it works on the depot's open magazine. */
+/* An outside thread has no cache. */
 struct wefti_link *wefti_slab_take_outside(struct wefti_slab *slab, unsigned size_class) {
-    struct wefti_link *slot = NULL;
     wefti_lock_take(&slab->lock);
-    struct wefti_magazine *open = &slab->classes[size_class].open;
-    if (!open->count && slab->classes[size_class].full) {
-        open->first = slab->classes[size_class].full;
-        open->count = WEFTI_SLAB_MAGAZINE;
-        slab->classes[size_class].full = *next_magazine(open->first);
-    }
-    if (open->count) {
-        slot = wefti_magazine_take(open);
-    } else {
-        struct weft_task *task = carve(slab, size_class);
-        slot = task ? &task->link : NULL;
-    }
+    struct wefti_link *slot = find_or_carve(slab, size_class);
     wefti_lock_give(&slab->lock);
     return slot;
 }
 
 void wefti_slab_give_outside(struct wefti_slab *slab, unsigned size_class, struct wefti_link *slot) {
     wefti_lock_take(&slab->lock);
-    struct wefti_magazine *open = &slab->classes[size_class].open;
     store_relaxed(&wefti_task_of(slot)->word, WEFTI_FREE); /* under the lock: see wefti_slab_in_use */
-    wefti_magazine_give(open, slot);
-    if (open->count == WEFTI_SLAB_MAGAZINE) {
-        *next_magazine(open->first) = slab->classes[size_class].full;
-        slab->classes[size_class].full = open->first;
-        *open = (struct wefti_magazine){NULL, 0};
-    }
+    put(slab, size_class, slot);
     wefti_lock_give(&slab->lock);
 }
 
@@ -135,8 +131,12 @@ bool wefti_slab_refill(struct wefti_slab *slab, struct wefti_slab_cache *cache, 
 void wefti_slab_give_full(struct wefti_slab *slab, struct wefti_slab_cache *cache, unsigned size_class,
                           struct wefti_link *slot) {
     struct wefti_magazine *loaded = &cache->classes[size_class].loaded, *spare = &cache->classes[size_class].spare;
-    if (spare->count)
-        give_full(slab, size_class, spare->first);
+    if (spare->count) {
+        wefti_lock_take(&slab->lock);
+        while (spare->count)
+            put(slab, size_class, wefti_magazine_take(spare));
+        wefti_lock_give(&slab->lock);
+    }
     *spare = *loaded;
     *loaded = (struct wefti_magazine){NULL, 0};
     wefti_magazine_give(loaded, slot);

@@ -1,16 +1,19 @@
 /* slab.h - where task objects live: size classes, a cache a worker, and a walk over all of them.
  *
  * What.   A runtime's tasks are slots of large chunks.  A worker takes and gives slots from its own cache without any
- *         atomic operation; caches exchange whole magazines (chains of 512 slots) with the depot under a lock.
+ *         atomic operation; caches give whole magazines (chains of 512 slots) to the depot, and get 64 slots there, under a lock.
  * Why.    One allocation a task, no header around it, and every task can be found without a list that each
  *         spawn and each end would have to lock: a walk looks at every slot ever carved, and takes a reference
  *         to those that hold a task (wefti_word_try_ref).  Slots stay slots until the runtime is destroyed, so
  *         looking at a dead one is safe.
+ * Order.  The depot has a map of bits in each chunk of what is free, and hands that out in the order of addresses: as do nodes.h, which says
+ *         why.
  * Who.    A cache: its worker.  The depot: under its lock.  chunk->carved: grows under the lock, read by walks.
  */
 #ifndef WEFTI_TASK_SLAB_H
 #define WEFTI_TASK_SLAB_H
 
+#include "plat/cache.h"
 #include "queue/lock.h"
 #include "task/task.h"
 
@@ -22,7 +25,7 @@
 #define WEFTI_SLAB_MAGAZINE 512u
 #endif
 
-/* A magazine: slots linked by link.next; in the depot, stacked through the first slot's joiner. */
+/* A magazine: slots linked by link.next. */
 struct wefti_magazine {
     struct wefti_link *first;
     uint32_t count;
@@ -39,6 +42,12 @@ struct wefti_chunk {
     struct weft_runtime *rt; /* of every task in it */
     uint32_t slot_size;
     _Atomic uint32_t carved; /* slots handed out so far; they begin behind this header */
+    /* Of the depot, under its lock; on a line that others do not look at. */
+    _Alignas(64) struct wefti_chunk *next_open; /* that has free slots of its class */
+    uint32_t free; /* how many */
+    uint32_t low; /* words of the map before this are 0 */
+    uint64_t map[WEFTI_SLAB_CHUNK / 64 /
+                 64]; /* a bit for 64 bytes, so that nobody divides: that of a free slot's first is set */
 };
 
 struct wefti_slab {
@@ -46,8 +55,7 @@ struct wefti_slab {
     struct wefti_lock lock;
     _Atomic(struct wefti_chunk *) chunks; /* all, newest first: pushed under the lock, walked without */
     struct {
-        struct wefti_magazine open;  /* slots from outside threads, fewer than a magazine */
-        struct wefti_link *full;     /* stack of full magazines */
+        struct wefti_chunk *open;    /* those that have free slots */
         struct wefti_chunk *carving; /* chunk with room, or NULL */
     } classes[WEFTI_SLAB_CLASSES];
 };
@@ -79,6 +87,7 @@ static inline struct wefti_link *wefti_magazine_take(struct wefti_magazine *maga
     struct wefti_link *slot = magazine->first;
     magazine->first = slot->next;
     magazine->count--;
+    wefti_fetch_own(magazine->first); /* the next; of the last, nothing that matters */
     return slot;
 }
 

@@ -235,3 +235,28 @@ API_TEST(process_stop_all_default, "W36", .workers = {1}, .sched = "sim") {
     CHECK_EQ(weft_process_stop_all(rt, WEFT_NOW, NULL, 0), 1);
     fixture_end(rt);
 }
+/* One that is never idle: time passes all the same, also where it is virtual. */
+static int again(void *state, const weft_message *events, size_t count, weft_step *out) {
+    (void)state, (void)events, (void)count;
+    out->status = WEFT_STEP_CONTINUE;
+    return 0;
+}
+static int yield_again(void *arg) {
+    (void)arg;
+    while (weft_yield() == 0)
+        ;
+    return 0;
+}
+API_TEST(process_stop_all_never_idle, "W36 W38", .workers = {1, 2}) {
+    static const weft_process_class class_ = {.size = sizeof class_, .step = again};
+    weft_runtime *rt = fixture_begin_patient();
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_process_left left[3];
+    spec.class_ = &class_;
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, NULL), 0);
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, NULL), 0);
+    go_process(rt, yield_again, NULL);
+    CHECK_EQ(weft_process_stop_all(rt, weft_after(20000000), left, 3), 3);
+    CHECK_EQ(weft_process_count(rt), 0);
+    fixture_end(rt);
+}

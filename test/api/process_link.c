@@ -189,6 +189,44 @@ static int link_against_end(void *arg) {
 }
 API_TEST(process_link_against_end, "W6 W10", .workers = {1, 2, 4}) { in_process(link_against_end, NULL); }
 
+/* Not trapped.  An unlink that returned 0 keeps the other's end away; one that did not says that it has come. */
+static int part_in_time(void *arg) {
+    weft_task *dying;
+    weft_pid pid;
+    weft_result result;
+    weft_process_spec spec = spec_of(die_soon, arg);
+    REQUIRE_EQ(weft_process_spawn(NULL, &spec, &pid, &dying), 0);
+    int error = weft_link(pid);
+    REQUIRE(error == 0 || error == -ESRCH);
+    for (uintptr_t j = (uintptr_t)arg / 5 % 4; j > 0; j--)
+        weft_checkpoint();
+    int parted = weft_unlink(pid);
+    REQUIRE(parted == 0 || (parted == -ECANCELED && !error));
+    if (!parted) {
+        REQUIRE_EQ(weft_join(dying, &result, WEFT_NEVER), 0); /* all of its end is over */
+        CHECK_EQ(result.status, -EPIPE);
+        REQUIRE_EQ(weft_yield(), 0);
+        CHECK_EQ(weft_unlink(pid), 0);
+    }
+    weft_task_drop(dying);
+    return parted;
+}
+static int part_many(void *arg) {
+    unsigned count = harness_is_slow() ? 100 : 1500;
+    (void)arg;
+    for (uintptr_t i = 0; i < count; i++) {
+        weft_task *task;
+        weft_result result;
+        weft_process_spec spec = spec_of(part_in_time, (void *)i);
+        REQUIRE_EQ(weft_process_spawn(NULL, &spec, NULL, &task), 0);
+        REQUIRE_EQ(weft_join(task, &result, WEFT_NEVER), 0);
+        REQUIRE(result.status == 0 || result.status == -ECANCELED);
+        weft_task_drop(task);
+    }
+    return 0;
+}
+API_TEST(process_unlink_parts, "W6 W10", .workers = {1, 2, 4}) { in_process(part_many, NULL); }
+
 /* Who is linked, and links again while the other ends, ends with it all the same. */
 static int link_twice(void *arg) {
     weft_pid pid = go_process(NULL, die_soon, arg);

@@ -267,10 +267,7 @@ static void poll_waits(void) {
     mc_assert(weft_join(task, &result, WEFT_NEVER) == 0);
     mc_assert(result.status == -ECANCELED || poll_saw == 3);
     weft_task_drop(task);
-    mc_atomic_begin();
-    mc_assert(weft_runtime_stop(rt, WEFT_NEVER) == 0);
-    mc_assert(weft_runtime_destroy(rt) == 0);
-    mc_atomic_end();
+    model_close(rt);
     mc_assert(load_relaxed(&drops) <= 1 && load_relaxed(&runs) <= load_relaxed(&drops));
 }
 MC_CASE(rt_blocking_poll, poll_waits, .arg = WEFT_SCHED_RING, .proves = "R23", .mode = MC_PCT, .max_exec = 5000,

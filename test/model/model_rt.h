@@ -29,4 +29,13 @@ static inline weft_runtime *model_open(weft_sched sched, unsigned workers) {
     return model_create(&config);
 }
 
+/* All its tasks are to have ended; that is no part either. */
+static inline void model_close(weft_runtime *rt) {
+    mc_atomic_begin();
+    mc_assert(weft_runtime_stop(rt, WEFT_NEVER) == 0);
+    mc_assert(weft_stats_live(rt) == 0 && weft_process_count(rt) == 0);
+    mc_assert(weft_runtime_destroy(rt) == 0);
+    mc_atomic_end();
+}
+
 #endif

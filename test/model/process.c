@@ -28,13 +28,7 @@ static int join(void) {
     return result.status;
 }
 
-static void stop(void) {
-    mc_atomic_begin();
-    mc_assert(weft_runtime_stop(rt, WEFT_NEVER) == 0);
-    mc_assert(weft_process_count(rt) == 0);
-    mc_assert(weft_runtime_destroy(rt) == 0);
-    mc_atomic_end();
-}
+static void stop(void) { model_close(rt); }
 
 /* -- Send against idle (S1, S2, P1, P2). */
 
@@ -360,7 +354,7 @@ static int link_it(void *arg) {
     if (mc_arg() == 2) { /* who is linked already is told, whatever comes of linking again */
         int again = error ? error : weft_link(victim);
         mc_assert(again == 0 || again == -ESRCH);
-        int told = 0; /* -EIO by its end, -ESRCH by a call */
+        int told = 0; /* -EIO by its end, -ESRCH by a call that came after that */
         for (int left = again && !error ? 2 : 1; left; left--) {
             mc_assert(weft_receive(&m, NULL, NULL, WEFT_NEVER) == 0);
             told += m.error;

@@ -22,11 +22,7 @@ static void finish(void) {
     weft_result result;
     mc_assert(weft_join(task, &result, WEFT_NEVER) == 0 && result.status == 0);
     weft_task_drop(task);
-    mc_atomic_begin();
-    mc_assert(weft_runtime_stop(rt, WEFT_NEVER) == 0);
-    mc_assert(weft_process_count(rt) == 0);
-    mc_assert(weft_runtime_destroy(rt) == 0);
-    mc_atomic_end();
+    model_close(rt);
 }
 
 /* -- Dropping against taking: what is not read was dropped, and is released; the newest, or the first, is read. */

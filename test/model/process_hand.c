@@ -25,13 +25,7 @@ static int join(weft_task *of) {
     return result.status;
 }
 
-static void stop(void) {
-    mc_atomic_begin();
-    mc_assert(weft_runtime_stop(rt, WEFT_NEVER) == 0);
-    mc_assert(weft_process_count(rt) == 0);
-    mc_assert(weft_runtime_destroy(rt) == 0);
-    mc_atomic_end();
-}
+static void stop(void) { model_close(rt); }
 
 /* -- Order, and what was written before: sender s sends s*2, then s*2 + 1. */
 

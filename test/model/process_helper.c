@@ -6,6 +6,7 @@
 #include "process/process.h"
 
 #include "model.h"
+#include "model_rt.h"
 
 static weft_runtime *rt;
 static weft_chan *chan;
@@ -47,16 +48,11 @@ static void send_seven(void *arg) {
 }
 
 static void begin(weft_task **task) {
-    weft_config config = WEFT_CONFIG_INIT;
     weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
-    config.sched = WEFT_SCHED_FIFO;
-    config.workers = 1;
-    config.seed = 1;
-    config.park_timeout_ns = -1;
     spec.class_ = &asking;
+    rt = model_open(WEFT_SCHED_FIFO, 1);
     mc_atomic_begin();
     mc_assert(weft_chan_create(sizeof(int), 1, &chan) == 0);
-    mc_assert(weft_runtime_create(&config, &rt) == 0);
     mc_assert(weft_process_spawn(rt, &spec, &pid, task) == 0);
     mc_atomic_end();
 }
@@ -66,9 +62,8 @@ static int finish(weft_task *task, int sender) {
     mc_assert(weft_join(task, &result, WEFT_NEVER) == 0);
     weft_task_drop(task);
     mc_join(sender);
+    model_close(rt); /* its helper has ended with it */
     mc_atomic_begin();
-    mc_assert(weft_runtime_stop(rt, WEFT_NEVER) == 0); /* its helper has ended with it */
-    mc_assert(weft_runtime_destroy(rt) == 0);
     weft_chan_drop(chan);
     mc_atomic_end();
     return result.status;

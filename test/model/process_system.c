@@ -16,11 +16,7 @@ static void finish_with(int status) {
     weft_result result;
     mc_assert(weft_join(task, &result, WEFT_NEVER) == 0 && result.status == status);
     weft_task_drop(task);
-    mc_atomic_begin();
-    mc_assert(weft_runtime_stop(rt, WEFT_NEVER) == 0);
-    mc_assert(weft_process_count(rt) == 0);
-    mc_assert(weft_runtime_destroy(rt) == 0);
-    mc_atomic_end();
+    model_close(rt);
 }
 
 static void finish(void) { finish_with(0); }

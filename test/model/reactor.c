@@ -388,10 +388,7 @@ static void wake_against_suspend(void) {
     mc_assert(weft_join(task, NULL, WEFT_NEVER) == 0);
     weft_task_drop(task);
     weft_waker_drop(waker);
-    mc_atomic_begin();
-    mc_assert(weft_runtime_stop(rt, WEFT_NEVER) == 0);
-    mc_assert(weft_runtime_destroy(rt) == 0);
-    mc_atomic_end();
+    model_close(rt);
 }
 MC_CASE(rt_reactor_wake_against_suspend, wake_against_suspend, .proves = "R19 R20 R33", .mode = MC_PCT,
         .max_exec = 10000);

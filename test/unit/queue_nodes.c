@@ -1,6 +1,7 @@
 /* queue_nodes.c - small blocks that travel between caches: each is whole, its own, and comes back. */
 #include "queue/nodes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "harness.h"
@@ -15,11 +16,11 @@ static bool is_whole(const unsigned char *node, unsigned value) {
     return true;
 }
 
-static unsigned blocks(const struct wefti_nodes *nodes) {
-    unsigned count = 0;
-    for (struct wefti_link *block = nodes->blocks; block; block = block->next)
-        count++;
-    return count;
+static unsigned held(const struct wefti_nodes_cache *cache) { return cache->loaded.count + cache->spare.count; }
+
+static int by_address(const void *a, const void *b) {
+    uintptr_t x = *(const uintptr_t *)a, y = *(const uintptr_t *)b;
+    return x < y ? -1 : x > y;
 }
 
 TEST(nodes_are_apart, "W29") {
@@ -36,12 +37,17 @@ TEST(nodes_are_apart, "W29") {
         REQUIRE(is_whole(taken[i], i));
     for (unsigned i = 0; i < MANY; i++)
         wefti_nodes_give(&nodes, i % 3 ? &cache : NULL, taken[i]);
-    CHECK_EQ(nodes.free.count + cache.loaded.count + cache.spare.count, blocks(&nodes) * (WEFTI_NODES_BLOCK - 1));
-    /* All of them are used again before there is a new block. */
-    unsigned before = blocks(&nodes);
-    for (unsigned i = 0; i < MANY; i++)
+    CHECK_EQ(nodes.out, held(&cache));
+    /* All of them are used again before any other is. */
+    static unsigned char *before[MANY];
+    memcpy(before, taken, sizeof taken);
+    qsort(before, MANY, sizeof *before, by_address);
+    for (unsigned i = 0; i < MANY - 2 * WEFTI_NODES_MAGAZINE; i++) {
         REQUIRE(taken[i] = wefti_nodes_take(&nodes, &cache));
-    CHECK_EQ(blocks(&nodes), before);
+        REQUIRE(bsearch(&taken[i], before, MANY, sizeof *before, by_address));
+    }
+    for (unsigned i = MANY - 2 * WEFTI_NODES_MAGAZINE; i < MANY; i++)
+        REQUIRE(taken[i] = wefti_nodes_take(&nodes, &cache));
     for (unsigned i = 0; i < MANY; i++)
         wefti_nodes_give(&nodes, &cache, taken[i]);
     CHECK_LE(cache.loaded.count, WEFTI_NODES_MAGAZINE);
@@ -58,9 +64,37 @@ TEST(nodes_pass_from_cache_to_cache, "W29") {
         REQUIRE(node);
         wefti_nodes_give(&nodes, &to, node);
     }
-    CHECK_EQ(blocks(&nodes), 1);
-    CHECK_EQ(nodes.free.count + from.loaded.count + from.spare.count + to.loaded.count + to.spare.count,
-             WEFTI_NODES_BLOCK - 1);
+    CHECK_EQ(nodes.out, held(&from) + held(&to));
+    CHECK_LE(nodes.out, 4 * WEFTI_NODES_MAGAZINE);
+    wefti_nodes_fini(&nodes);
+}
+
+/* However they came back, the depot gives them in the order of their addresses. */
+TEST(nodes_are_put_in_order, "W29") {
+    struct wefti_nodes nodes = {0};
+    enum { COUNT = 3 * WEFTI_NODES_CHUNK };
+    static char *taken[COUNT];
+    uint64_t random = harness_seed();
+    for (unsigned i = 0; i < COUNT; i++)
+        REQUIRE(taken[i] = wefti_nodes_take(&nodes, NULL));
+    for (unsigned i = COUNT - 1; i > 0; i--) {
+        unsigned other = (unsigned)(harness_random(&random) % (i + 1));
+        char *was = taken[i];
+        taken[i] = taken[other];
+        taken[other] = was;
+    }
+    for (unsigned i = 0; i < COUNT; i++)
+        wefti_nodes_give(&nodes, NULL, taken[i]);
+    CHECK_EQ(nodes.out, 0);
+    struct wefti_nodes_cache cache = {0};
+    unsigned far = 0; /* from one chunk to the next, and over a chunk's own map of bits */
+    for (unsigned i = 0; i < COUNT; i++) {
+        REQUIRE(taken[i] = wefti_nodes_take(&nodes, &cache));
+        far += i && taken[i] != taken[i - 1] + WEFTI_NODE_SIZE;
+    }
+    CHECK_LE(far, 4);
+    for (unsigned i = 0; i < COUNT; i++)
+        wefti_nodes_give(&nodes, &cache, taken[i]);
     wefti_nodes_fini(&nodes);
 }
 
@@ -76,14 +110,14 @@ TEST(nodes_at_the_edge_of_a_magazine, "W29") {
         wefti_nodes_give(&nodes, &cache, node[i]);
     CHECK_EQ(cache.loaded.count, WEFTI_NODES_MAGAZINE);
     CHECK_EQ(cache.spare.count, WEFTI_NODES_MAGAZINE);
-    unsigned before = nodes.free.count;
+    unsigned before = nodes.out;
     wefti_nodes_give(&nodes, &cache, node[2 * WEFTI_NODES_MAGAZINE]); /* one whole magazine goes */
-    CHECK_EQ(nodes.free.count, before + WEFTI_NODES_MAGAZINE);
+    CHECK_EQ(nodes.out, before - WEFTI_NODES_MAGAZINE);
     CHECK_EQ(cache.loaded.count, 1);
     CHECK_EQ(cache.spare.count, WEFTI_NODES_MAGAZINE);
     for (unsigned i = 0; i < WEFTI_NODES_MAGAZINE + 1; i++) /* without the depot */
         REQUIRE(wefti_nodes_take(&nodes, &cache));
-    CHECK_EQ(nodes.free.count, before + WEFTI_NODES_MAGAZINE);
+    CHECK_EQ(nodes.out, before - WEFTI_NODES_MAGAZINE);
     CHECK_EQ(cache.loaded.count + cache.spare.count, 0);
     wefti_nodes_fini(&nodes);
 }
@@ -133,6 +167,6 @@ TEST(nodes_many_threads, "W29") {
     unsigned left = 0;
     for (int i = 0; i < THREADS; i++)
         left += load_own(&slot[i]) != NULL;
-    CHECK_EQ(shared.free.count + left, blocks(&shared) * (WEFTI_NODES_BLOCK - 1));
+    CHECK_EQ(shared.out, left);
     wefti_nodes_fini(&shared);
 }

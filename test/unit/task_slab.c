@@ -108,6 +108,35 @@ TEST(slab_magazines_travel, "") {
     wefti_slab_fini(&slab);
 }
 
+/* However they ended, the depot gives slots in the order of their addresses. */
+TEST(slab_puts_in_order, "") {
+    enum { COUNT = 20000 };
+    static struct weft_task *task[COUNT];
+    uint64_t random = harness_seed();
+    begin();
+    for (int i = 0; i < COUNT; i++)
+        task[i] = take(&cache, 100); /* of 192 bytes, which divides no chunk */
+    for (int i = COUNT - 1; i > 0; i--) {
+        int other = (int)(harness_random(&random) % (unsigned)(i + 1));
+        struct weft_task *was = task[i];
+        task[i] = task[other];
+        task[other] = was;
+    }
+    for (int i = 0; i < COUNT; i++)
+        wefti_slab_give(&slab, &cache, task[i]);
+    for (int i = 0; i < 2 * (int)WEFTI_SLAB_MAGAZINE; i++) /* that were kept */
+        take(&cache, 100);
+    unsigned far = 0;
+    const char *before = NULL;
+    for (int i = 2 * (int)WEFTI_SLAB_MAGAZINE; i < COUNT; i++) {
+        const char *now = (const char *)take(&cache, 100);
+        far += before && now - before != wefti_slab_size[2];
+        before = now;
+    }
+    CHECK_LE(far, COUNT / 8); /* where those are that were kept; at random it would be nearly each */
+    wefti_slab_fini(&slab);
+}
+
 /* -- Walks ------------------------------------------------------------------------------------------------ */
 
 static unsigned visited;
