@@ -5,7 +5,7 @@
  * Claims. A nursery's await returns when all below it has ended, with the first error, or why it was cancelled, or 0 when it was not.  A cancel reaches all below it
  *         at once, but for what was opened under a shield that is still up.  Who has been cancelled does not wait, nor does one wait in vain under a shield.  Locals are
  *         destroyed once, the newest key first.  What came out of the fund is what was used.
- * More.   TREE_RUNS=100000 TREE_SEED=1 build/dev/weft-stress --filter 'tree.*@sim*'.  One that fails names its seed; with that, TREE_RUNS=1 and ever fewer
+ * More.   TREE_RUNS=10000 TREE_SEED=1 build/dev/weft-stress --filter 'tree.*@sim*'.  One that fails names its seed; with that, TREE_RUNS=1 and ever fewer
  *         fibers, TREE_MOST=20, there is less to look at.
  */
 #include "tree.h"
