@@ -140,7 +140,8 @@ WEFT_API int weft_fund_wait_exhausted(weft_fund *fund, weft_deadline until);
  * Returns 0; -ENOENT (no such fiber is exhausted); -EDQUOT (the fund has too little: nothing is given); -EPERM. */
 WEFT_API int weft_fund_recharge(weft_fund *fund, weft_task *task, const weft_budget *amount, const weft_cap *cap);
 
-/* Cancel an exhausted fiber of this fund instead, with WEFT_REASON_BUDGET.  Returns 0; -ENOENT. */
+/* Cancel an exhausted fiber of this fund instead, with WEFT_REASON_BUDGET: what it could not pay for returns -ECANCELED, also under a shield.
+ * Returns 0; -ENOENT. */
 WEFT_API int weft_fund_refuse(weft_fund *fund, weft_task *task);
 
 WEFT_EXTERN_C_END

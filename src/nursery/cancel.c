@@ -77,6 +77,19 @@ void weft_nursery_cancel(weft_nursery *n) {
         wefti_nursery_cancel(wefti_nursery_of(n), WEFT_REASON_EXPLICIT);
 }
 
+void wefti_nursery_owner_unshielded(struct wefti_fiber *fiber) {
+    bool some = false;
+    wefti_lock_take(&fiber->lock);
+    for (struct wefti_owned *owned = fiber->owned; owned; owned = owned->below) {
+        struct wefti_nursery *n = wefti_nursery_of_owned(owned);
+        some = some || n->shielded;
+        n->shielded = false;
+    }
+    wefti_lock_give(&fiber->lock);
+    if (some && wefti_fiber_must_end(fiber)) /* recheck: who cancelled us before left them alone */
+        wefti_nursery_owner_cancelled(fiber);
+}
+
 void wefti_nursery_owner_cancelled(struct wefti_fiber *fiber) {
     struct wefti_nursery *work = NULL;
     add_owned(fiber, &work);

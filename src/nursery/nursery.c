@@ -156,6 +156,7 @@ static void list(struct wefti_owned *owned, wefti_visit_child *visit, void *arg)
 
 static void bind(struct wefti_nursery *n, struct wefti_fiber *fiber) {
     n->owned.cancelled = wefti_nursery_owner_cancelled;
+    n->owned.unshielded = wefti_nursery_owner_unshielded;
     n->owned.left = owner_left;
     n->owned.list = list;
     n->shielded = load_relaxed(&fiber->task.word) & WEFTI_SHIELD_MASK; /* only the runner changes it */

@@ -21,7 +21,8 @@
  *         then the cursor will come to it; or it is refused.  K3: a nursery leaves its owner's list (under the fiber's lock) only after A3; so what is
  *         found there can be locked and pinned.  An owner puts its new nursery into the list, then looks at its own CANCELLED;
  *         a canceller sets CANCELLED, then looks at the list: both under the fiber's lock, so one sees the other.
- *         No lock is held while a task is cancelled, and depth is a list, not a recursion.
+ *         The same of an owner that removes its last shield: it lays its nurseries open, then looks; a canceller sets CANCELLED, then looks for open ones.
+         No lock is held while a task is cancelled, and depth is a list, not a recursion.
  * Locks.  fiber, then nursery; the timer's, then the nursery's.
  * Checked by.  test/model/nursery.c
  */
@@ -57,21 +58,22 @@ struct wefti_nursery {
     uint8_t kind;
     bool heap;       /* made by create */
     bool bound;      /* in the owner's list, or not yet awaited */
-    bool shielded;   /* opened under a shield: cancelling the owner does not reach it */
+    bool
+        shielded; /* opened under a shield that is up: cancelling the owner does not reach it; under the owner's lock */
     bool keep_going;
 
     struct wefti_lock lock;
     uint8_t state, reason;
     bool abandoned; /* nobody awaits it: the last one out frees */
-    int error;      /* the first child's */
+    int error; /* the first child's */
     size_t live;
     struct wefti_fiber *first, *last, *cursor;
     struct wefti_waiters waiters; /* one at most */
-    struct wefti_nursery *next;   /* in a canceller's list of work */
+    struct wefti_nursery *next; /* in a canceller's list of work */
 
     wefti_waker (*told)(struct wefti_nursery *n,
                         struct wefti_fiber *fiber); /* a child has ended; who else is to be woken.  NULL: nobody */
-    wefti_waker also;                               /* ... when it has left */
+    wefti_waker also; /* ... when it has left */
 };
 _Static_assert(sizeof(struct wefti_nursery) <= sizeof(weft_nursery), "room enough");
 _Static_assert(_Alignof(struct wefti_nursery) <= _Alignof(weft_nursery), "aligned enough");
@@ -100,6 +102,8 @@ void wefti_nursery_cancel_begun(struct wefti_nursery *n);
 void wefti_nursery_cancel(struct wefti_nursery *n, enum weft_reason why);
 /* A fiber was cancelled: its nurseries are. */
 void wefti_nursery_owner_cancelled(struct wefti_fiber *fiber);
+/* It has removed its last shield: what it opened under it can be reached from now on.  On its own stack. */
+void wefti_nursery_owner_unshielded(struct wefti_fiber *fiber);
 
 /* -- timer.c ----------------------------------------------------------------------------------------- */
 /* By the owner: it is awaited, and nobody knows of it any more. */

@@ -166,8 +166,13 @@ int weft_unshield(weft_task *self) {
     CHECK_ALIVE(self);
     if (!wefti_word_unshield(&self->word))
         return -EINVAL;
-    if (wefti_task_is_fiber(self) && !(load_relaxed(&self->word) & WEFTI_SHIELD_MASK)) /* only the runner changes it */
-        store_relaxed(&wefti_fiber_of(self)->shield_until, WEFT_NEVER); /* its own */
+    if (wefti_task_is_fiber(self) &&
+        !(load_relaxed(&self->word) & WEFTI_SHIELD_MASK)) { /* only the runner changes it */
+        struct wefti_fiber *fiber = wefti_fiber_of(self);
+        store_relaxed(&fiber->shield_until, WEFT_NEVER); /* its own */
+        if (WEFTI_UNLIKELY(fiber->owned != NULL)) /* its own: others only read it */
+            fiber->owned->unshielded(fiber);
+    }
     return 0;
 }
 

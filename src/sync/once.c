@@ -25,7 +25,7 @@ static void run(struct wefti_sync *s, uint64_t me, void (*fn)(void *), void *arg
     bool shielded = task && wefti_word_shield(&task->word); /* false: it is shielded already, 255 times */
     fn(arg);
     if (shielded)
-        wefti_word_unshield(&task->word);
+        weft_unshield(task);
     uint64_t found = me | RUNNING;
     if (cas_release(&s->word, &found, DONE)) /* pairs with is_done, claim */
         return;

@@ -32,6 +32,8 @@ struct wefti_owned {
     struct wefti_owned *below;
     /* The fiber has been cancelled.  Who calls holds a reference to it, and not the lock; `this` may be gone. */
     void (*cancelled)(struct wefti_fiber *fiber);
+    /* Its last shield has been removed.  On its own stack. */
+    void (*unshielded)(struct wefti_fiber *fiber);
     /* Its function has returned with this still open.  On its own stack. */
     void (*left)(struct wefti_fiber *fiber);
     /* For dumps: each of its children, with its own name.  Under the fiber's lock; `visit` takes no locks. */

@@ -360,3 +360,56 @@ static int grace(void *arg) {
 }
 
 API_TEST(nursery_grace, "J25", .workers = {1, 2}) { CHECK_EQ(in_fiber(grace, NULL), -ECANCELED); }
+
+/* -- A nursery that is older than the end of its shield ------------------------------------------------------------- */
+
+/* arg: cancelled while the shield is up.  "These go on while the shield lasts", and no longer, whatever the owner does. */
+static int outlives_its_shield(void *arg) {
+    weft_task *self = weft_task_self();
+    weft_nursery n;
+    REQUIRE_EQ(weft_shield(self), 0);
+    REQUIRE_EQ(weft_shield(self), 0);
+    REQUIRE_EQ(weft_nursery_init(&n, NULL, NULL), 0);
+    REQUIRE_EQ(weft_nursery_go(&n, wait_for_ever, NULL, NULL), 0);
+    YIELD_UNTIL(did.entered == 1);
+    if (arg)
+        weft_task_cancel(self);
+    REQUIRE_EQ(weft_unshield(self), 0);
+    CHECK_EQ(weft_nursery_state_of(&n), WEFT_NURSERY_OPEN); /* one is left */
+    REQUIRE_EQ(weft_unshield(self), 0);
+    if (!arg) {
+        CHECK_EQ(weft_nursery_state_of(&n), WEFT_NURSERY_OPEN);
+        weft_task_cancel(self);
+    }
+    CHECK_EQ(weft_nursery_reason(&n), WEFT_REASON_PARENT);
+    REQUIRE_EQ(weft_shield(self), 0); /* too late for it */
+    CHECK_EQ(weft_nursery_await(&n), -ECANCELED);
+    REQUIRE_EQ(weft_unshield(self), 0);
+    return 0;
+}
+
+API_TEST(nursery_outlives_its_shield, "J23 J31", .workers = {1, 2}) {
+    CHECK_EQ(in_fiber(outlives_its_shield, STATUS(1)), 0);
+    did.entered = 0;
+    CHECK_EQ(in_fiber(outlives_its_shield, NULL), 0);
+}
+
+static void open_one(void *arg) {
+    REQUIRE_EQ(weft_nursery_create(NULL, NULL, arg), 0);
+    REQUIRE_EQ(weft_nursery_go(*(weft_nursery **)arg, wait_for_ever, NULL, NULL), 0);
+}
+
+/* What weft_once runs is shielded. */
+static int opened_once(void *arg) {
+    (void)arg;
+    weft_once once;
+    weft_nursery *n = NULL;
+    weft_once_init(&once);
+    REQUIRE_EQ(weft_once_run(&once, open_one, &n, WEFT_NEVER), 0);
+    weft_task_cancel(weft_task_self());
+    CHECK_EQ(weft_nursery_reason(n), WEFT_REASON_PARENT);
+    REQUIRE_EQ(weft_once_destroy(&once), 0);
+    return weft_nursery_destroy(n);
+}
+
+API_TEST(nursery_opened_once, "J23", .workers = {1, 2}) { CHECK_EQ(in_fiber(opened_once, NULL), -ECANCELED); }
