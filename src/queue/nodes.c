@@ -33,6 +33,7 @@ void wefti_nodes_fini(struct wefti_nodes *nodes) {
         wefti_unmap(nodes->chunks, CHUNK_BYTES);
     }
     nodes->open = NULL;
+    nodes->recent_count = 0;
 }
 
 /* Those never used: the newest chunk has some, or there is a new one, or there is no memory. */
@@ -65,10 +66,25 @@ static void collect(struct wefti_nodes *nodes, struct wefti_chain *into, uint32_
     }
 }
 
+/* The last magazine that came, or some of it. */
+static void take_recent(struct wefti_nodes *nodes, struct wefti_chain *into, uint32_t count) {
+    struct wefti_chain *last = &nodes->recent[nodes->recent_count - 1];
+    if (!into->count && last->count <= count) {
+        *into = *last;
+        last->count = 0;
+    }
+    while (into->count < count && last->count)
+        wefti_chain_append(into, wefti_chain_take(last));
+    nodes->recent_count -= !last->count;
+}
+
 bool wefti_nodes_refill(struct wefti_nodes *nodes, struct wefti_chain *into, uint32_t count) {
     uint32_t before = into->count;
     wefti_lock_take(&nodes->lock);
-    collect(nodes, into, count);
+    if (nodes->recent_count)
+        take_recent(nodes, into, count);
+    else
+        collect(nodes, into, count);
     if (!into->count)
         carve(nodes, into, count);
     nodes->out += into->count - before;
@@ -79,6 +95,10 @@ bool wefti_nodes_refill(struct wefti_nodes *nodes, struct wefti_chain *into, uin
 void wefti_nodes_drain(struct wefti_nodes *nodes, struct wefti_chain *from) {
     wefti_lock_take(&nodes->lock);
     nodes->out -= from->count;
+    if (from->count == WEFTI_NODES_MAGAZINE && nodes->recent_count < WEFTI_NODES_RECENT) {
+        nodes->recent[nodes->recent_count++] = *from;
+        from->count = 0;
+    }
     for (struct wefti_link *node; (node = wefti_chain_take(from));) {
         struct wefti_nodes_chunk *chunk = chunk_of(node);
         uint32_t index = (uint32_t)(((uintptr_t)node - (uintptr_t)chunk) / WEFTI_NODE_SIZE), word = index / PER_WORD;

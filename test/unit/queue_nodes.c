@@ -38,16 +38,16 @@ TEST(nodes_are_apart, "W29") {
     for (unsigned i = 0; i < MANY; i++)
         wefti_nodes_give(&nodes, i % 3 ? &cache : NULL, taken[i]);
     CHECK_EQ(nodes.out, held(&cache));
-    /* All of them are used again before any other is. */
+    /* They are used again before others are, but for those that the cache had been given along with them. */
+    unsigned others = 0;
     static unsigned char *before[MANY];
     memcpy(before, taken, sizeof taken);
     qsort(before, MANY, sizeof *before, by_address);
-    for (unsigned i = 0; i < MANY - 2 * WEFTI_NODES_MAGAZINE; i++) {
+    for (unsigned i = 0; i < MANY; i++) {
         REQUIRE(taken[i] = wefti_nodes_take(&nodes, &cache));
-        REQUIRE(bsearch(&taken[i], before, MANY, sizeof *before, by_address));
+        others += !bsearch(&taken[i], before, MANY, sizeof *before, by_address);
     }
-    for (unsigned i = MANY - 2 * WEFTI_NODES_MAGAZINE; i < MANY; i++)
-        REQUIRE(taken[i] = wefti_nodes_take(&nodes, &cache));
+    CHECK_LE(others, 2 * WEFTI_NODES_MAGAZINE);
     for (unsigned i = 0; i < MANY; i++)
         wefti_nodes_give(&nodes, &cache, taken[i]);
     CHECK_LE(cache.loaded.count, WEFTI_NODES_MAGAZINE);
