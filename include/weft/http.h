@@ -228,7 +228,8 @@ WEFT_API WEFT_MUST_USE int weft_http_pool_connect(weft_http_pool *pool, const ch
 /* Ask for a URL (also one of a query without a path), and go where its server says (301, 302, 303, 307, 308); then read the answer with
  * weft_http_answer_read, and close the client.  pool may be NULL: then connections are used once.
  * 303 turns what is not a HEAD into a GET, 301 and 302 a POST.  Authorization, Cookie and Proxy-Authorization are not sent to another server.  A redirect from
- * https to http, to what is no URL of HTTP, or to nowhere, is not followed: it is the answer.
+ * https to http, to what is no URL of HTTP (spaces and bytes above ASCII are encoded first), or to nowhere, is not followed: it is the
+ * answer.
  * On a connection that was used before, a server that closes it at this moment, without a byte of an answer, is asked once more on another, if the method is
  * idempotent.
  * Returns the status, and *out; -ELOOP (more than max_redirects); -EMSGSIZE (a URL of 4 KiB, or a head above 8 KiB); errors as weft_http_connect and

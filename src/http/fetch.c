@@ -64,6 +64,24 @@ static bool is_http(const weft_url *url) {
     return weft_text_is_nocase(url->scheme, "http") || weft_text_is_nocase(url->scheme, "https");
 }
 
+/* Servers send spaces and bytes above ASCII that a URL has encoded; what they mean is clear, and every browser goes there.  False: too long. */
+static bool encode(weft_text text, char *to, size_t room) {
+    static const char hex[] = "0123456789ABCDEF";
+    size_t size = 0;
+    for (size_t i = 0; i < text.size && size + 3 < room; i++) {
+        unsigned char c = (unsigned char)text.at[i];
+        if (c > ' ' && c < 127) {
+            to[size++] = (char)c;
+            continue;
+        }
+        to[size++] = '%';
+        to[size++] = hex[c >> 4];
+        to[size++] = hex[c & 15];
+    }
+    to[size] = 0;
+    return size + 3 < room;
+}
+
 /* Where to next, and with what.  False: it is for the caller to see. */
 static bool follow(struct fetch *f, weft_http_client *client, int status) {
     static const char *const secrets[] = {"Authorization", "Cookie", "Proxy-Authorization", NULL};
@@ -71,8 +89,9 @@ static bool follow(struct fetch *f, weft_http_client *client, int status) {
                                           "Content-Location", "Expect",           NULL};
     weft_text location = weft_http_answer_field(client, "Location");
     weft_url from, to;
-    if (!location.at || weft_url_join(f->url, location, f->next, URL_MAX) < 0 || weft_url_parse(f->url, &from) ||
-        weft_url_parse(f->next, &to) || !is_http(&to) ||
+    if (!location.at || !encode(location, f->target, URL_MAX) ||
+        weft_url_join(f->url, (weft_text){f->target, strlen(f->target)}, f->next, URL_MAX) < 0 ||
+        weft_url_parse(f->url, &from) || weft_url_parse(f->next, &to) || !is_http(&to) ||
         (from.secure && !to.secure)) /* what was secret would be sent in the open */
         return false;
     bool head = !strcmp(f->method, "HEAD");

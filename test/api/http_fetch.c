@@ -130,6 +130,17 @@ static int serve_moves(weft_http *x, void *arg) {
         return send_away(x, 302, "gopher://x/");
     if (weft_text_is(path, "/socket"))
         return send_away(x, 302, "ws://127.0.0.1:1/");
+    if (weft_text_is(path, "/plain"))
+        return send_away(x, 302, "/tell?\xc3\xa4 b%20c~");
+    if (weft_text_is(path, "/host"))
+        return send_away(x, 302, "http://\xc3\xa4/");
+    if (weft_text_is(path, "/far")) { /* three times as long when it is encoded */
+        char far[2000];
+        memset(far, '\xff', sizeof far - 1);
+        far[0] = '/';
+        far[query.size == 1 ? 1400 : 1300] = 0;
+        return send_away(x, 302, far);
+    }
     if (weft_text_is(path, "/nowhere"))
         return weft_http_reply(x, 302, NULL, "?", 1);
     return 0;
@@ -184,6 +195,10 @@ static int redirects(void *unused) {
         fetch_is(&site, with, "GET", "/bad", 302, "moved");
         fetch_is(&site, with, "GET", "/socket", 302, "moved");
         fetch_is(&site, with, "GET", "/nowhere", 302, "?");
+        fetch_is(&site, with, "GET", "/plain", 200, "GET /tell?%C3%A4%20b%20c~ secret|text/x|b|");
+        fetch_is(&site, with, "GET", "/host", 302, "moved");
+        fetch_is(&site, with, "GET", "/far", 404, "not found\n");
+        fetch_is(&site, with, "GET", "/far?x", 302, "moved"); /* 4 KiB are the most */
         fetch_is(&site, with, "GET", "/none", 404, "not found\n");
     }
     CHECK_EQ(weft_http_pool_idle(pool), 2);
