@@ -51,7 +51,7 @@ WEFT_API WEFT_MUST_USE int weft_chan_create_with(weft_runtime *rt, const weft_ca
 
 /* Free a channel, and the values in it.  It must be the only handle, and nobody may be waiting; a call that has handed over its value but
  * has not yet returned is no hindrance.
- * Returns 0; -EBUSY (other handles exist, or somebody waits): it is unchanged.  NULL is allowed. */
+ * Returns 0; -EBUSY (other handles exist, or somebody waits, or a select over it has not yet returned): it is unchanged.  NULL is allowed. */
 WEFT_API int weft_chan_destroy(weft_chan *ch);
 
 /* The same for a channel in the caller's memory, for instance on the stack of the fiber that receives.  `buffer` has room for `capacity`

@@ -40,7 +40,7 @@ static void shuffle(struct select *s) {
 
 /* -- Records ------------------------------------------------------------------------------------------------- */
 
-bool wefti_waiters_has_other(struct wefti_waiters *list, const struct wefti_choice *ours) {
+bool wefti_waiters_has_other(struct wefti_waiters *list, const struct wefti_choice *ours, uint32_t *strays) {
     for (struct wefti_waiter *waiter = list->first, *next; waiter; waiter = next) {
         next = waiter->next;
         if (!waiter->choice)
@@ -50,6 +50,7 @@ bool wefti_waiters_has_other(struct wefti_waiters *list, const struct wefti_choi
         if (load_relaxed(&waiter->choice->taken) == 0) /* if it is taken meanwhile, who tries will see */
             return true;
         wefti_waiters_remove(list, waiter);
+        ++*strays;
     }
     return false;
 }
