@@ -35,7 +35,7 @@
 WEFT_EXTERN_C_BEGIN
 
 /* What a job does.  It runs on a plain thread: it may block, and must not expect to be in a task.  A call of weft_blocking in it runs at
- * once, in the same thread.  What the caller wrote before is visible to it, and what it writes to the caller after. */
+ * once, in the same thread, and so does one of weft_blocking_call that names the pool of the job: it would wait for a thread that waits for it.  What the caller wrote before is visible to it, and what it writes to the caller after. */
 typedef int (*weft_blocking_fn)(void *arg);
 
 /* Run fn(arg) on a thread of the runtime's pool, and wait for it.  `result` (may be NULL) receives what it returned.
@@ -67,7 +67,7 @@ typedef struct weft_blocking_spec {
 #define WEFT_BLOCKING_SPEC_INIT {sizeof(weft_blocking_spec), 0, 0, 0, 0, 0, false, false, 0}
 
 /* As weft_blocking.  With `abandon`, -ETIMEDOUT and -ECANCELED do not say whether fn was begun, and it may still run: its argument
- * belongs to the job until `drop`.  A plain thread needs a pool in the spec, or calls fn itself.
+ * belongs to the job until `drop`.  A plain thread needs a pool in the spec (another one than it runs a job of), or calls fn itself.
  * Returns as weft_blocking; also -E2BIG; -ENOMEM; -EAGAIN (the pool's queue is full).  `drop` was called unless it returned one of
  * -EINVAL, -E2BIG, -EPERM, -ENOMEM, -EAGAIN and -ESHUTDOWN. */
 WEFT_API WEFT_MUST_USE int weft_blocking_call(const weft_blocking_spec *spec, int *result, weft_deadline until);

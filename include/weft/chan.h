@@ -51,7 +51,7 @@ WEFT_API WEFT_MUST_USE int weft_chan_create_with(weft_runtime *rt, const weft_ca
 
 /* Free a channel, and the values in it.  It must be the only handle, and nobody may be waiting; a call that has handed over its value but
  * has not yet returned is no hindrance.
- * Returns 0; -EBUSY (other handles exist, or somebody waits): it is unchanged.  NULL is allowed. */
+ * Returns 0; -EBUSY (other handles exist, or somebody waits, or a select over it has not yet returned): it is unchanged.  NULL is allowed. */
 WEFT_API int weft_chan_destroy(weft_chan *ch);
 
 /* The same for a channel in the caller's memory, for instance on the stack of the fiber that receives.  `buffer` has room for `capacity`
@@ -80,8 +80,8 @@ WEFT_API WEFT_MUST_USE int weft_chan_send(weft_chan *ch, const void *value, weft
  * `value` is untouched. */
 WEFT_API WEFT_MUST_USE int weft_chan_recv(weft_chan *ch, void *value, weft_deadline until);
 
-/* Several values at once, cheaper than one by one.  Sending waits until all are sent; receiving waits until there is one, and then takes
- * what is there, at most `count`.  Values of one call stay together, unless it had to wait.
+/* Several values at once, cheaper than one by one.  Sending waits until all are sent; receiving takes what is there, at most `count`, or waits
+ * until there is one, and takes that.  Values of one call stay together, unless it had to wait.
  * Call from:  as weft_chan_send.  May suspend.
  * Returns how many values were sent or received (when that is fewer than asked for, sending has met an error, which the next call
  * returns); or, if none were, an error as above; 0 when count is 0; -EINVAL also when count is above INT_MAX. */

@@ -165,7 +165,7 @@ typedef struct weft_event {
 #define WEFT_EVENT_INIT {WEFT_SYNC_ROOM_INIT(0, 0), 0}
 
 WEFT_API void weft_event_init(weft_event *event);
-/* Returns 0; -EBUSY (somebody waits); -EINVAL. */
+/* Returns 0; -EBUSY (somebody waits, or a select over it has not yet returned); -EINVAL. */
 WEFT_API int weft_event_destroy(weft_event *event);
 /* May suspend.  0: it is set, or was when this was woken. */
 WEFT_API int weft_event_wait(weft_event *event, weft_deadline until);

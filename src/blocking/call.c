@@ -92,10 +92,10 @@ static int find_pool(weft_pool **pool) {
     struct wefti_worker *w = wefti_worker_here();
     if (w && wefti_current(w) && !wefti_task_is_fiber(wefti_current(w)))
         return -EINVAL;
+    if (!w || !wefti_current(w))
+        return !*pool || wefti_pool_is_here(*pool);
     if (*pool)
         return 0;
-    if (!w || !wefti_current(w))
-        return 1;
     *pool = weft_runtime_pool(w->rt);
     return *pool ? 0 : -ENOMEM;
 }

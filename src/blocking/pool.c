@@ -105,7 +105,18 @@ static struct wefti_job *begin_job(struct weft_pool *pool) {
         append(&pool->running, job);
         job->state = WEFTI_JOB_RUNNING;
         job->began = wefti_clock();
+        job->thread = wefti_thread_id();
     }
+    return job;
+}
+
+bool wefti_pool_is_here(struct weft_pool *pool) {
+    uintptr_t me = wefti_thread_id();
+    wefti_lock_take(&pool->lock);
+    struct wefti_job *job = pool->running.first;
+    while (job && job->thread != me)
+        job = job->next;
+    wefti_lock_give(&pool->lock);
     return job;
 }
 

@@ -36,6 +36,7 @@ struct wefti_job {
     void (*drop)(void *arg);
     const char *name;
     int64_t began;
+    uintptr_t thread; /* RUNNING: who runs it */
     int error;  /* 0, or -ECANCELED: taken out by whoever closes the pool */
     int result; /* what fn returned */
     uint8_t state;
@@ -83,6 +84,8 @@ struct weft_pool {
     _Atomic uint64_t calls;
 };
 
+/* Does the calling thread run a job of this pool?  Then another one of it would wait for a thread that waits itself. */
+bool wefti_pool_is_here(struct weft_pool *pool);
 /* A1, A2.  0; -EAGAIN; -ESHUTDOWN.  A job that is held is for later: release. */
 int wefti_pool_submit(struct weft_pool *pool, struct wefti_job *job);
 /* A1, A2 of the oldest job that is held for that runtime.  The gate is told of its end; NULL: the simulation does not wait for it.

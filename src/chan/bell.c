@@ -35,7 +35,8 @@ int wefti_bell_wait(struct wefti_bell *bell, int64_t until, const char *what) {
 }
 
 void wefti_bell_ring(struct wefti_bell *bell) {
-    uint32_t left = bell->waiting; /* those who come while we are at it have seen the change */
+    uint32_t left =
+        bell->waiting; /* at least those; who comes while we are at it has seen the change, and need not hear of it */
     for (;;) {
         wefti_waker wakers[WAKES];
         unsigned count = 0;

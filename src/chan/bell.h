@@ -1,7 +1,8 @@
 /* bell.h - waiting for a change that everyone is to learn of: what broadcasts and watches share.  Internal.
  *
  * Who waits is not given anything: being served means `look again`, and what there is to see stays.  So a wait that ends early
- * loses nothing.
+ * loses nothing.  There may be nothing new either: who rings lets go of the lock now and then, and when others leave meanwhile it
+ * gets to some who have come since.
  */
 #ifndef WEFTI_CHAN_BELL_H
 #define WEFTI_CHAN_BELL_H

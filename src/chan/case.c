@@ -32,7 +32,7 @@ static int begin(weft_case *c, struct wefti_waiter *waiter, struct wefti_waiters
 
 static void end(weft_case *c, struct wefti_waiter *waiter, struct wefti_waiters *list) {
     wefti_chan_lock(chan_of(c));
-    wefti_waiters_remove(list, waiter);
+    chan_of(c)->strays -= wefti_waiters_end(list, waiter);
     wefti_bias_give(&chan_of(c)->lock);
 }
 
@@ -46,7 +46,7 @@ static int begin_recv(weft_case *c, struct wefti_waiter *waiter) {
     struct wefti_chan *ch = chan_of(c);
     wefti_chan_lock(ch);
     return begin(c, waiter, &ch->receivers,
-                 ch->count || ch->closed || wefti_waiters_has_other(&ch->senders, waiter->choice));
+                 ch->count || ch->closed || wefti_waiters_has_other(&ch->senders, waiter->choice, &ch->strays));
 }
 
 static void end_recv(weft_case *c, struct wefti_waiter *waiter) { end(c, waiter, &chan_of(c)->receivers); }
@@ -72,7 +72,8 @@ static int begin_send(weft_case *c, struct wefti_waiter *waiter) {
     struct wefti_chan *ch = chan_of(c);
     wefti_chan_lock(ch);
     return begin(c, waiter, &ch->senders,
-                 ch->count < ch->capacity || ch->closed || wefti_waiters_has_other(&ch->receivers, waiter->choice));
+                 ch->count < ch->capacity || ch->closed ||
+                     wefti_waiters_has_other(&ch->receivers, waiter->choice, &ch->strays));
 }
 
 static void end_send(weft_case *c, struct wefti_waiter *waiter) { end(c, waiter, &chan_of(c)->senders); }

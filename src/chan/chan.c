@@ -111,7 +111,9 @@ static void free_all(struct wefti_chan *ch) {
         wefti_free(ch, ch->bytes);
 }
 
-static bool is_waited_for(struct wefti_chan *ch) { return ch->receivers.first || ch->senders.first || ch->lent; }
+static bool is_waited_for(struct wefti_chan *ch) {
+    return ch->receivers.first || ch->senders.first || ch->lent || ch->strays;
+}
 
 void wefti_chan_end(struct wefti_chan *ch) {
     wefti_chan_lock(ch); /* rule 4: who has served us may not have given it back yet */
@@ -172,8 +174,8 @@ void weft_chan_close(weft_chan *handle) {
         count = 0;
         wefti_chan_lock(ch);
         ch->closed = true;
-        while (count < WEFTI_CHAN_WAKES &&
-               ((waiter = wefti_waiters_take(&ch->receivers)) || (waiter = wefti_waiters_take(&ch->senders)))) {
+        while (count < WEFTI_CHAN_WAKES && ((waiter = wefti_waiters_take_count(&ch->receivers, &ch->strays)) ||
+                                            (waiter = wefti_waiters_take_count(&ch->senders, &ch->strays)))) {
             waiter->result = -EPIPE;
             wakers[count++] = wefti_waiter_serve(waiter);
         }

@@ -7,8 +7,8 @@
  *         2 A value for a receiver that waits goes straight to its slot; a waiting sender's value goes into the buffer as soon as there is
  *           room, by whoever made the room.  So order is kept, and who is woken has nothing left to do.
  *         3 Closed: nobody waits.
- *         4 The last touch of a server is giving the lock back.  So a channel may be freed by who has the lock once, and then no more
- *           calls: wefti_chan_end.
+ *         4 The last touch of a server is giving the lock back, and who was served does not come back.  So a channel may be freed by who has
+ *           the lock once, and then no more calls: wefti_chan_end.  Selects that have got something elsewhere do come by: `strays`.
  * Cells.  A poll task that waits has its value in a cell, which is the channel's: a value that was granted and never fetched goes back to the
  *         front, with its cell, and no memory is needed for it.  Cells are kept for the next one.
  * Checked by.  test/model/chan.c
@@ -65,6 +65,7 @@ struct wefti_chan {
     struct wefti_cell *returned; /* values granted and given back: older than the buffer's; by `turn` */
     uint64_t turns;
     uint32_t lent; /* cells in use */
+    uint32_t strays; /* records of selects that are over, taken out before these have come by (wait.h) */
     _Atomic uint32_t refs;
     uint32_t bytes; /* of our memory; 0: the caller's */
 };
@@ -138,7 +139,7 @@ static inline int wefti_chan_send_now(struct wefti_chan *ch, const void *value, 
     *waker = 0;
     if (WEFTI_UNLIKELY(ch->closed))
         return -EPIPE;
-    if (ch->receivers.first && (receiver = wefti_waiters_take(&ch->receivers))) {
+    if (ch->receivers.first && (receiver = wefti_waiters_take_count(&ch->receivers, &ch->strays))) {
         wefti_chan_copy(receiver->slot, value, ch->size);
         receiver->result = 0;
         *waker = wefti_waiter_serve(receiver);
@@ -162,7 +163,8 @@ static inline struct wefti_block *wefti_chan_take(struct wefti_chan *ch, void *v
         ch->head = ch->head + 1 == ch->capacity ? 0 : ch->head + 1;
     }
     ch->count--;
-    if (ch->senders.first && ch->count < ch->capacity && (sender = wefti_waiters_take(&ch->senders))) {
+    if (ch->senders.first && ch->count < ch->capacity &&
+        (sender = wefti_waiters_take_count(&ch->senders, &ch->strays))) {
         wefti_chan_put(ch, sender->slot);
         sender->result = 0;
         *waker = wefti_waiter_serve(sender);
@@ -180,7 +182,7 @@ static inline int wefti_chan_recv_now(struct wefti_chan *ch, void *value, wefti_
         *empty = wefti_chan_take(ch, value, waker);
         return 0;
     }
-    if (ch->senders.first && (sender = wefti_waiters_take(&ch->senders))) { /* a rendezvous */
+    if (ch->senders.first && (sender = wefti_waiters_take_count(&ch->senders, &ch->strays))) { /* a rendezvous */
         wefti_chan_copy(value, sender->slot, ch->size);
         sender->result = 0;
         *waker = wefti_waiter_serve(sender);

@@ -32,7 +32,7 @@ static void end_send(struct wefti_poll_wait *wait) {
 /* Under the lock: a value that was granted is the channel's again, as the first of all that came later.  The waker of whoever
  * got it, or 0. */
 static wefti_waker give_back(struct wefti_chan *ch, struct wefti_cell *cell) {
-    struct wefti_waiter *next = wefti_waiters_take(&ch->receivers);
+    struct wefti_waiter *next = wefti_waiters_take_count(&ch->receivers, &ch->strays);
     if (next) {
         wefti_chan_copy(next->slot, cell->value, ch->size);
         next->result = 0;

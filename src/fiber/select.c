@@ -40,7 +40,7 @@ static void shuffle(struct select *s) {
 
 /* -- Records ------------------------------------------------------------------------------------------------- */
 
-bool wefti_waiters_has_other(struct wefti_waiters *list, const struct wefti_choice *ours) {
+bool wefti_waiters_has_other(struct wefti_waiters *list, const struct wefti_choice *ours, uint32_t *strays) {
     for (struct wefti_waiter *waiter = list->first, *next; waiter; waiter = next) {
         next = waiter->next;
         if (!waiter->choice)
@@ -50,6 +50,7 @@ bool wefti_waiters_has_other(struct wefti_waiters *list, const struct wefti_choi
         if (load_relaxed(&waiter->choice->taken) == 0) /* if it is taken meanwhile, who tries will see */
             return true;
         wefti_waiters_remove(list, waiter);
+        ++*strays;
     }
     return false;
 }
@@ -58,11 +59,13 @@ bool wefti_waiters_has_other(struct wefti_waiters *list, const struct wefti_choi
  * says why not. */
 static unsigned begin_all(struct select *s, int *failure) {
     store_relaxed(&s->choice.taken, 0); /* published by the things' locks */
+    *failure = wefti_waiter_init(&s->waiters[0]); /* also when there is no case: it has the park to sleep on */
+    if (*failure)
+        return 0;
     for (unsigned i = 0; i < s->count; i++) {
         struct wefti_waiter *waiter = &s->waiters[i];
-        *failure = wefti_waiter_init(waiter);
-        if (*failure)
-            return 0;
+        if (i)
+            wefti_waiter_init(waiter); /* as the first */
         waiter->waker = s->waiters[0].waker; /* a thread sleeps in one place only */
         waiter->choice = &s->choice;
         waiter->index = i;
@@ -113,17 +116,18 @@ static int wait_any(struct select *s, int64_t until) {
 
 #define LOOK (-2)
 
-/* The first time that one of the cases waits for, and which; LOOK: then one of them may be able to happen; -1: none before `until`. */
+/* The first time that one of the cases waits for, and which, drawn if there are several; LOOK: then one of them may be able to happen; -1: none up to
+ * `until`. */
 static int64_t earliest(const struct select *s, int64_t until, int *index) {
     *index = -1;
     for (unsigned i = 0; i < s->count; i++) {
-        const struct weft_case_kind *kind = s->cases[i].kind;
-        if (WEFTI_LIKELY(!kind || (kind->begin && !kind->when)))
+        const weft_case *c = &s->cases[s->order[i]];
+        if (WEFTI_LIKELY(!c->kind || (c->kind->begin && !c->kind->when)))
             continue;
-        int64_t at = kind->when ? kind->when(&s->cases[i]) : s->cases[i].at;
-        if (at < until) {
+        int64_t at = c->kind->when ? c->kind->when(c) : c->at;
+        if (at < until || (at == until && !c->kind->when)) {
             until = at;
-            *index = kind->when ? LOOK : (int)i;
+            *index = c->kind->when ? LOOK : s->order[i];
         }
     }
     return until;
@@ -139,10 +143,8 @@ static int select_in(struct select *s, weft_deadline until) {
         int64_t first = earliest(s, until, &timer);
         int why = 0;
         unsigned begun = begin_all(s, &why);
-        if (begun == s->count)
-            why = wait_any(s, first);
-        else if (!why)
-            why = -EAGAIN;
+        if (!why)
+            why = begun == s->count ? wait_any(s, first) : -EAGAIN;
         index = end_all(s, begun);
         if (index >= 0) {
             if (why)

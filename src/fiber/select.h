@@ -36,7 +36,7 @@ struct weft_case_kind {
     /* Put the record, which is initialised but for slot, into the thing's list: 1.  0: it could happen now, and was not put in.
      * A negative error: nor can it be.  NULL: the select itself wakes up, at c->at. */
     int (*begin)(weft_case *c, struct wefti_waiter *waiter);
-    /* Take the record out, if it is still in. */
+    /* Take the record out, if it is still in.  The thing must be there: see Select in wait.h. */
     void (*end)(weft_case *c, struct wefti_waiter *waiter);
     /* The record was served: set c->result.  False: for no reason, and the select tries again from the beginning. */
     bool (*served)(weft_case *c, struct wefti_waiter *waiter);
@@ -50,8 +50,8 @@ struct weft_case_kind {
 };
 
 /* Under the thing's lock: does somebody wait in the list who could be served, other than ourselves?  Takes out records of selects that
- * are over. */
-bool wefti_waiters_has_other(struct wefti_waiters *list, const struct wefti_choice *ours);
+ * are over, and counts them in *strays. */
+bool wefti_waiters_has_other(struct wefti_waiters *list, const struct wefti_choice *ours, uint32_t *strays);
 
 /* Of a thing that is NULL: it happens at once, and the result is -EINVAL. */
 extern const struct weft_case_kind wefti_no_case;

@@ -74,6 +74,8 @@ void wefti_fiber_wait_always(struct wefti_fiber *self, bool (*ready)(void *arg),
 static inline int64_t wefti_fiber_grace(struct wefti_fiber *self, uint64_t word) {
     if (!(word & WEFTI_SHIELD_MASK))
         return 0;
+    if (self->steady)
+        return WEFT_NEVER;
     int64_t own = load_own(&self->shield_until);
     int64_t given = load_relaxed(&self->grace); /* set before CANCELLED */
     return own < given ? own : given;

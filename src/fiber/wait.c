@@ -52,13 +52,19 @@ void wefti_waiter_settle(struct wefti_waiter *waiter) {
         wefti_park_sleep((struct wefti_park *)(waiter->waker - 1), INT64_MAX);
 }
 
-struct wefti_waiter *wefti_waiters_take(struct wefti_waiters *list) {
+struct wefti_waiter *wefti_waiters_take_count(struct wefti_waiters *list, uint32_t *strays) {
     for (struct wefti_waiter *waiter; (waiter = list->first);) {
         wefti_waiters_remove(list, waiter);
         if (wefti_waiter_claim(waiter))
             return waiter;
+        ++*strays;
     }
     return NULL;
+}
+
+struct wefti_waiter *wefti_waiters_take(struct wefti_waiters *list) {
+    uint32_t strays = 0;
+    return wefti_waiters_take_count(list, &strays);
 }
 
 wefti_waker wefti_waiter_serve(struct wefti_waiter *waiter) {

@@ -14,7 +14,8 @@
  *         reference for B3 when the server is a worker of its runtime (wefti_wake_loosely); others take one at B1, when the task
  *         still waits.  A thread does not leave before it has the token of B3, since its park lies on its stack.
  * Select. Several records, each in another thing's list, share a choice.  Who serves one must first win the choice (claim), and skips
- *         the record when another has: under the lock of its own thing, so the record is still there.
+ *         the record when another has: under the lock of its own thing, so the record is still there.  The select still comes by that thing
+ *         afterwards, to see that the record is out: a thing that its users may free counts such strays until then, and is busy.
  *
  *         wefti_lock_take(&sem->lock);
  *         if (sem->count > 0) { sem->count--; wefti_lock_give(&sem->lock); return 0; }
@@ -155,6 +156,12 @@ static inline bool wefti_waiter_claim(struct wefti_waiter *waiter) {
 
 /* Take out the first that can be served, and claim it; NULL: nobody waits. */
 struct wefti_waiter *wefti_waiters_take(struct wefti_waiters *list);
+/* The same, and count in *strays the records of selects that are over which it has taken out: these selects have not come by yet. */
+struct wefti_waiter *wefti_waiters_take_count(struct wefti_waiters *list, uint32_t *strays);
+/* A record of a select that is over, or given up, which has come by: true when it was counted as a stray. */
+static inline bool wefti_waiters_end(struct wefti_waiters *list, struct wefti_waiter *waiter) {
+    return !wefti_waiters_remove(list, waiter) && !wefti_waiter_is_served(waiter);
+}
 
 /* B2: everything is filled in.  The waker is to be woken after the lock was given back. */
 wefti_waker wefti_waiter_serve(struct wefti_waiter *waiter);

@@ -24,7 +24,11 @@ static void left(struct wefti_sync *s) {
 static int relock(weft_mutex *mutex) {
     struct wefti_fiber *self = wefti_fiber_self();
     bool shielded = self && wefti_word_shield(&self->task.word); /* false: it is shielded already, 255 times */
+    if (self)
+        self->steady = true; /* also when the time of its shields is over */
     int error = weft_mutex_lock(mutex, WEFT_NEVER);
+    if (self)
+        self->steady = false;
     if (shielded)
         wefti_word_unshield(&self->task.word);
     return error;
@@ -45,15 +49,11 @@ int weft_cond_wait(weft_cond *cond, weft_mutex *mutex, weft_deadline until) {
     struct wefti_waiter waiter;
     if (!weft_mutex_is_mine(mutex))
         return -EPERM;
-    if (until <= 0)
-        return -ETIMEDOUT;
-    int why = wefti_waiter_init(&waiter);
-    if (why)
-        return why;
-    waiter.slot = mutex;
+    int no_wait = until > 0 ? wefti_waiter_init(&waiter) : -ETIMEDOUT;
     wefti_lock_take(&s->lock);
-    why = enter(s, mutex);
+    int why = wefti_sync_is_dead(s) ? -EINVAL : no_wait ? no_wait : enter(s, mutex);
     if (!why) {
+        waiter.slot = mutex;
         wefti_sync_in_turn(&waiter, cond->turn);
         wefti_waiters_append(&s->waiters, &waiter); /* C2 */
     }

@@ -1,6 +1,6 @@
 /* event.c - something that has happened or not.
  *
- * Words.  SET, and WEFTI_WAITERS (sync.h).  Both together only while a set serves those who wait.
+ * Words.  SET, and WEFTI_WAITERS, and WEFTI_STRAY times the strays (sync.h).  The first two together only while a set serves those who wait.
  * Turns.  A set serves those who came before it, and not those who came after a clear that followed.
  * Checked by.  test/model/sync_event.c
  */
@@ -50,7 +50,8 @@ int weft_event_set(weft_event *event) {
     struct wefti_sync *s = sync_of(event);
     uint64_t found = load_relaxed(&s->word); /* only compared */
     while (!(found & WEFTI_WAITERS))
-        if (cas_release(&s->word, &found, SET)) /* also when it is set: a clear may come; pairs with is_set, clear */
+        if (cas_release(&s->word, &found,
+                        found | SET)) /* also when it is set: a clear may come; pairs with is_set, clear */
             return 0;
     wefti_lock_take(&s->lock);
     if (wefti_sync_is_dead(s)) {
@@ -66,7 +67,7 @@ int weft_event_clear(weft_event *event) {
     struct wefti_sync *s = sync_of(event);
     uint64_t found = load_relaxed(&s->word); /* only compared */
     while (!(found & WEFTI_WAITERS))
-        if (cas_acquire(&s->word, &found, 0)) /* pairs with set */
+        if (cas_acquire(&s->word, &found, found & ~SET)) /* pairs with set */
             return (found & SET) != 0;
     wefti_lock_take(&s->lock);
     int was = wefti_sync_is_dead(s) ? -EINVAL : (and_acquire(&s->word, ~SET) & SET) != 0; /* pairs with set */
@@ -130,7 +131,8 @@ static int begin_case(weft_case *c, struct wefti_waiter *waiter) {
 static void end_case(weft_case *c, struct wefti_waiter *waiter) {
     struct wefti_sync *s = sync_of(c->thing);
     wefti_lock_take(&s->lock);
-    wefti_waiters_remove(&s->waiters, waiter);
+    if (wefti_waiters_end(&s->waiters, waiter))
+        sub_relaxed(&s->word, WEFTI_STRAY); /* as it was added */
     wefti_lock_give(&s->lock);
 }
 
@@ -152,5 +154,10 @@ void weft_event_init(weft_event *event) { *event = (weft_event)WEFT_EVENT_INIT; 
 int weft_event_destroy(weft_event *event) {
     struct wefti_sync *s = sync_of(event);
     wefti_sync_lock_alone(s);
-    return wefti_sync_end(s, load_relaxed(&s->word)); /* whatever it is */
+    uint64_t found = load_relaxed(&s->word); /* compared again by the swap; strays change under the lock only */
+    if (found >= WEFTI_STRAY) {
+        wefti_lock_give(&s->lock);
+        return -EBUSY;
+    }
+    return wefti_sync_end(s, found);
 }

@@ -59,12 +59,12 @@ int weft_once_run(weft_once *once, void (*fn)(void *arg), void *arg, weft_deadli
         return 0;
     if ((found & ~WEFTI_WAITERS) == (me | RUNNING))
         return -EDEADLK;
-    int error = until > 0 ? wefti_waiter_init(&waiter) : -ETIMEDOUT;
-    if (error)
-        return error;
+    int no_wait = until > 0 ? wefti_waiter_init(&waiter) : -ETIMEDOUT;
     wefti_lock_take(&s->lock);
-    error = enter(s);
-    if (error == -EAGAIN) {
+    int error = enter(s);
+    if (error == -EAGAIN && no_wait) {
+        error = no_wait;
+    } else if (error == -EAGAIN) {
         wefti_sync_in_turn(&waiter, 0);
         wefti_waiters_append(&s->waiters, &waiter);
         error = wefti_sync_wait(s, &waiter, until, wefti_words(WEFTI_DONE_ONCE));

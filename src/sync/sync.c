@@ -52,8 +52,10 @@ void wefti_sync_serve_turn(struct wefti_sync *sync, uint64_t turn) {
         if ((intptr_t)((uintptr_t)turn - (uintptr_t)first->result) < 0) /* it came later; the number may wrap */
             break;
         wefti_waiters_remove(&sync->waiters, first);
-        if (wefti_waiter_claim(first)) /* else a select that has chosen something else */
+        if (wefti_waiter_claim(first))
             wefti_wakes_serve(&wakes, sync, first);
+        else /* a select that has chosen something else */
+            add_relaxed(&sync->word, WEFTI_STRAY); /* under the lock, but for the rest of the word */
     }
     wefti_sync_tidy(sync);
     wefti_wakes_end(&wakes, sync);

@@ -5,6 +5,7 @@
  * Words.  WEFTI_WAITERS, the lowest bit, means the same in all: somebody is in the list, or may be, and the word is changed only under
  *         the lock.  Set before one is in the list, cleared when the list is empty; so under the lock, with somebody in the list, the
  *         word stands still.  (barge.h says what else it allows.)
+ *         WEFTI_STRAY, times: of an event only, selects that are over and have yet to come by (wait.h).
  * Claim.  Nobody stays in the list who could be served.
  * Why.    A waiter sets the bit under the lock with a read-modify-write that sees why it must wait.  Whoever ends that reason comes later
  *         in the order of the word, finds the bit, takes the lock, and finds the waiter.
@@ -28,6 +29,7 @@
 #endif
 
 #define WEFTI_WAITERS UINT64_C(1)
+#define WEFTI_STRAY UINT64_C(4)
 
 /* What lies in a weft_sync_room. */
 struct wefti_sync {

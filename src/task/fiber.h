@@ -55,6 +55,7 @@ struct wefti_fiber {
     uint8_t stack_log2;
     bool migrate : 1, has_value : 1;
     bool discard : 1; /* may be ended in the midst of metered code */
+    bool steady : 1; /* shields hold for as long as it wants, whatever limits they have */
     uint8_t preempt_off; /* depth of weft_preempt_off */
     int32_t ops_left; /* metering (fiber/meter.h): until something is due; below 0: it is, and as many are owed */
     _Atomic int64_t waits_since; /* for dumps, to a tick */

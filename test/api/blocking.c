@@ -341,3 +341,47 @@ API_TEST(blocking_driven, "", .workers = {1}) {
         CHECK_GE(weft_drive_wait(rt, 0, fixture_soon()), 0);
     fixture_end(rt);
 }
+
+/* -- A job that asks for another ---------------------------------------------------------------------------------- */
+
+static int inner_job(void *arg) { return (int)(intptr_t)arg; }
+
+/* In a pool of one thread, which this is. */
+static int outer_job(void *arg) {
+    weft_blocking_spec spec = WEFT_BLOCKING_SPEC_INIT;
+    int result = 0;
+    spec.pool = arg;
+    spec.fn = inner_job;
+    spec.arg = (void *)7;
+    CHECK_EQ(weft_blocking_call(&spec, &result, WEFT_NEVER), 0);
+    spec.abandon = spec.mandatory = true;
+    CHECK_EQ(weft_blocking_call(&spec, NULL, WEFT_NEVER), 0);
+    return result;
+}
+
+static int ask_for_both(void *arg) {
+    weft_blocking_spec spec = WEFT_BLOCKING_SPEC_INIT;
+    int result = 0;
+    spec.pool = spec.arg = arg;
+    spec.fn = outer_job;
+    CHECK_EQ(weft_blocking_call(&spec, &result, WEFT_NEVER), 0);
+    CHECK_EQ(result, 7);
+    return 0;
+}
+
+API_TEST(blocking_nested_at_the_bound, "B57", .workers = {1, 2}) {
+    weft_pool_config config = WEFT_POOL_CONFIG_INIT;
+    weft_pool *pool = NULL;
+    config.threads_max = 1;
+    REQUIRE_EQ(weft_pool_create(&config, &pool), 0);
+    weft_runtime *rt = fixture_begin_patient();
+    weft_task *task = NULL;
+    REQUIRE_EQ(weft_fiber_go(rt, ask_for_both, pool, &task), 0);
+    fixture_finish(task);
+    ask_for_both(pool); /* in a thread */
+    fixture_end(rt);
+    weft_pool_stats stats;
+    weft_pool_stats_read(pool, &stats);
+    CHECK_EQ(stats.completed, 2);
+    CHECK_EQ(weft_pool_destroy(pool, WEFT_NEVER), 0);
+}

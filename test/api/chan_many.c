@@ -161,3 +161,37 @@ API_TEST(chan_many_in_part, "R30", .workers = {1, 2}) {
     CHECK_EQ(weft_chan_destroy(s.ch), 0);
     fixture_end(rt);
 }
+
+/* -- The end ------------------------------------------------------------------------------------------------ */
+
+static int take_many(void *arg) {
+    int got[4];
+    REQUIRE_EQ(weft_chan_recv_many(arg, got, 4, WEFT_NEVER), 1);
+    CHECK_EQ(got[0], 7);
+    return 0;
+}
+
+/* Who has sent the last value may free the channel, whatever the receiver had room for. */
+static int give_and_free(void *arg) {
+    (void)arg;
+    for (int i = 0; i < 100; i++) {
+        weft_chan *ch = chan_of_ints(i % 2 ? 0 : 4);
+        weft_task *task = NULL;
+        REQUIRE_EQ(weft_fiber_go(NULL, take_many, ch, &task), 0);
+        while (strcmp(weft_task_state(task), "idle") != 0)
+            weft_yield();
+        REQUIRE_EQ(send_int(ch, 7), 0);
+        int error;
+        while ((error = weft_chan_destroy(ch)) == -EBUSY)
+            weft_yield(); /* its value is still in the channel */
+        CHECK_EQ(error, 0);
+        CHECK_EQ(fixture_finish(task).status, 0);
+    }
+    return 0;
+}
+
+API_TEST(chan_many_ends_with_its_last_value, "R27", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    fiber_run(rt, give_and_free, NULL);
+    fixture_end(rt);
+}

@@ -110,3 +110,78 @@ API_TEST(watch_lost_wake, "R29 R30", .workers = {1, 2, 4}) {
     weft_watch_drop(watch);
     fixture_end(rt);
 }
+
+/* -- In a select --------------------------------------------------------------------------------------------- */
+
+/* A crowd of which always some give up while the others are being told of a change: nobody is told of what he knows, nor misses anything. */
+#define CROWD 60
+#define CHANGES 400
+
+struct crowd {
+    weft_watch *watch;
+    weft_broadcast *broadcast;
+    atomic_uint begun;
+};
+
+static int of_the_crowd(void *arg) {
+    struct crowd *crowd = arg;
+    weft_subscriber *subscriber = NULL;
+    REQUIRE_EQ(weft_subscribe(crowd->broadcast, &subscriber), 0);
+    uint64_t version = 0, missed = 0, values = 0;
+    int value = 0, heard = 0;
+    bool watching = true, listening = true;
+    atomic_fetch_add(&crowd->begun, 1);
+    while (watching || listening) {
+        weft_case cases[] = {weft_case_watch(crowd->watch, &version, &value),
+                             weft_case_subscriber(subscriber, &heard, &missed)};
+        if (!watching)
+            cases[0].kind = NULL;
+        if (!listening)
+            cases[1].kind = NULL;
+        int before = value, index = weft_select(cases, 2, hasty());
+        if (index == -ETIMEDOUT)
+            continue;
+        REQUIRE(index == 0 || index == 1);
+        if (cases[index].result == -EPIPE) {
+            *(index ? &listening : &watching) = false;
+        } else if (index == 0) {
+            REQUIRE_EQ(cases[0].result, 0);
+            REQUIRE(value > before || version == 1);
+            REQUIRE_EQ(value, (int)version); /* they were set together */
+        } else {
+            REQUIRE_EQ(cases[1].result, 0);
+            values += missed + 1;
+            REQUIRE_EQ(heard, (int)values);
+        }
+    }
+    CHECK_EQ(value, CHANGES + 1);
+    CHECK_EQ(values, CHANGES);
+    weft_unsubscribe(subscriber);
+    return 0;
+}
+
+API_TEST(watch_crowd, "R28 R29", .workers = {1, 2, 4}) {
+    weft_runtime *rt = fixture_begin_patient();
+    struct crowd crowd = {.begun = 0};
+    int value = 1;
+    REQUIRE_EQ(weft_watch_create(sizeof value, &value, &crowd.watch), 0);
+    REQUIRE_EQ(weft_broadcast_create(sizeof value, 16, &crowd.broadcast), 0);
+    weft_task *tasks[CROWD];
+    for (int i = 0; i < CROWD; i++)
+        tasks[i] = fiber_go(rt, of_the_crowd, &crowd);
+    REQUIRE_EVENTUALLY(atomic_load(&crowd.begun) == CROWD);
+    for (int i = 1; i <= CHANGES; i++) {
+        value = i + 1;
+        REQUIRE_EQ(weft_watch_set(crowd.watch, &value), 0);
+        REQUIRE_EQ(weft_broadcast_send(crowd.broadcast, &i), 0);
+        if (i % 4 == 0)
+            harness_nap();
+    }
+    weft_watch_close(crowd.watch);
+    weft_broadcast_close(crowd.broadcast);
+    for (int i = 0; i < CROWD; i++)
+        CHECK_EQ(fixture_finish(tasks[i]).status, 0);
+    weft_watch_drop(crowd.watch);
+    weft_broadcast_drop(crowd.broadcast);
+    fixture_end(rt);
+}

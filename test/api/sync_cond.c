@@ -236,3 +236,73 @@ API_TEST(cond_threads, "B52", .workers = {1, 2}) {
     CHECK_EQ(weft_cond_destroy(&filled), 0);
     fixture_end(rt);
 }
+
+/* -- The end of a shield --------------------------------------------------------------------------------------- */
+
+struct shielded {
+    weft_mutex lock;
+    weft_cond cond;
+    weft_event left;
+};
+
+/* Cancelled, and its shield over: the wait ends, but not without the mutex. */
+static int shielded_wait(void *arg) {
+    struct shielded *s = arg;
+    REQUIRE_EQ(weft_mutex_lock(&s->lock, WEFT_NEVER), 0);
+    REQUIRE_EQ(weft_shield_until(weft_task_self(), weft_after(1000000)), 0);
+    CHECK_EQ(weft_cond_wait(&s->cond, &s->lock, WEFT_NEVER), -ECANCELED);
+    REQUIRE(weft_mutex_is_mine(&s->lock));
+    CHECK_EQ(weft_mutex_unlock(&s->lock), 0);
+    CHECK_EQ(weft_event_wait(&s->left, WEFT_NEVER), -ECANCELED); /* as every other wait */
+    CHECK_EQ(weft_unshield(weft_task_self()), 0);
+    return 0;
+}
+
+static int shield_is_over(void *arg) {
+    (void)arg;
+    static struct shielded s;
+    weft_task *task = go_fiber(shielded_wait, &s);
+    UNTIL(waiting(&s.cond.room) == 1);
+    REQUIRE_EQ(weft_mutex_lock(&s.lock, WEFT_NEVER), 0);
+    weft_task_cancel(task);
+    UNTIL(waiting(&s.lock.room) == 1); /* it has left the condition, and wants the mutex */
+    weft_sleep(3000000);
+    CHECK(!weft_task_is_done(task));
+    CHECK_EQ(weft_mutex_unlock(&s.lock), 0);
+    CHECK_EQ(finish(task), 0);
+    return 0;
+}
+
+API_TEST(cond_after_a_shield, "B52", .workers = {1, 2}) { in_fiber(shield_is_over, NULL); }
+
+static void not_again(void *arg) { REQUIRE(!arg); }
+
+/* Looking once at what was destroyed says so, as waiting does. */
+TEST(sync_destroyed_now, "B52") {
+    weft_mutex mine = WEFT_MUTEX_INIT, mutex = WEFT_MUTEX_INIT;
+    weft_cond cond = WEFT_COND_INIT;
+    weft_once once = WEFT_ONCE_INIT;
+    weft_barrier barrier = WEFT_BARRIER_INIT(2);
+    weft_group group = WEFT_GROUP_INIT;
+    weft_sem sem = WEFT_SEM_INIT(1);
+    weft_rwlock rwlock = WEFT_RWLOCK_INIT;
+    weft_event event = WEFT_EVENT_INIT;
+    REQUIRE_EQ(weft_mutex_lock(&mine, WEFT_NOW), 0);
+    CHECK_EQ(weft_cond_wait(&cond, &mine, WEFT_NOW), -ETIMEDOUT);
+    CHECK_EQ(weft_mutex_destroy(&mutex) | weft_cond_destroy(&cond) | weft_once_destroy(&once), 0);
+    CHECK_EQ(weft_barrier_destroy(&barrier) | weft_group_destroy(&group) | weft_sem_destroy(&sem), 0);
+    CHECK_EQ(weft_rwlock_destroy(&rwlock) | weft_event_destroy(&event), 0);
+    for (int i = 0; i < 2; i++) {
+        weft_deadline until = i ? WEFT_NEVER : WEFT_NOW;
+        CHECK_EQ(weft_mutex_lock(&mutex, until), -EINVAL);
+        CHECK_EQ(weft_cond_wait(&cond, &mine, until), -EINVAL);
+        CHECK_EQ(weft_once_run(&once, not_again, &once, until), -EINVAL);
+        CHECK_EQ(weft_barrier_wait(&barrier, until), -EINVAL);
+        CHECK_EQ(weft_group_wait(&group, until), -EINVAL);
+        CHECK_EQ(weft_sem_acquire(&sem, 0, until), -EINVAL);
+        CHECK_EQ(weft_rwlock_read(&rwlock, until), -EINVAL);
+        CHECK_EQ(weft_rwlock_write(&rwlock, until), -EINVAL);
+        CHECK_EQ(weft_event_wait(&event, until), -EINVAL);
+    }
+    CHECK_EQ(weft_mutex_unlock(&mine), 0);
+}
