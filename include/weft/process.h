@@ -72,7 +72,8 @@ WEFT_API int weft_send_ref(weft_runtime *rt, weft_pid to, uint64_t tag, void *da
 #define WEFT_TAG_RESERVED (UINT64_C(1) << 63)
 
 /* Send, and wait for a reply: a message with the same tag, which weft_reply sends.  In a process that is a fiber.  Other messages wait.
- * A reply that comes too late is thrown away; one that is waited for comes also when the caller's own mailbox is full.
+ * A reply that comes too late is thrown away, as is a second one; one that is waited for comes also when the caller's own mailbox is full, but not if it
+ * is larger than all of that: then weft_reply says -EMSGSIZE, and may be called again with less.
  * Returns 0 and fills `reply`; -ETIMEDOUT; -ECANCELED; -ESRCH (also: it ended before it replied); -EINVAL (not in such a process); -EDEADLK (it
  * is the caller; in a filter); and as weft_send. */
 WEFT_API int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, weft_deadline until);

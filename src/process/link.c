@@ -55,8 +55,13 @@ int wefti_monitor_add(struct wefti_processes *table, weft_pid pid, weft_pid to, 
         wefti_message_free(table, record);
         return -ESRCH;
     }
+    struct wefti_message *left = wefti_records_sweep(process);
     wefti_record_put(process, record);
     wefti_lock_give(&process->lock);
+    for (struct wefti_message *next; left; left = next) {
+        next = next_of(left);
+        wefti_message_free(table, left);
+    }
     if (out)
         *out = record;
     return 0;

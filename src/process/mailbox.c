@@ -141,12 +141,17 @@ static int wait_for_room(struct wefti_process *process, struct wefti_waiter *wai
 }
 
 /* Under the lock, which is given back.  To a bounded mailbox the one answer that is waited for comes as what the system says does, or else a full
- * one would keep it out, and the process waits for nothing else. */
+ * one would keep it out, and the process waits for nothing else.  It is no larger than a message may be: whoever answers must not fill the memory of one
+ * that has a bound. */
 static int send_answer(struct wefti_processes *table, struct wefti_process *process, weft_pid to,
                        struct wefti_message *message) {
     bool awaited = process->awaits && wefti_rest(process)->asking == message->tag;
-    process->awaits &= !awaited;
+    uint64_t most = wefti_rest(process)->max_bytes;
+    bool fits_in = !most || message->size <= most;
+    process->awaits &= !(awaited && fits_in);
     wefti_lock_give(&process->lock);
+    if (awaited && !fits_in)
+        return -EMSGSIZE; /* it may say something shorter */
     if (awaited)
         return wefti_mailbox_push_system(process, wefti_pid_generation(to), message) ? 0 : -ESRCH;
     wefti_message_free(table, message); /* too late, or a second one */

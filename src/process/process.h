@@ -411,6 +411,8 @@ void wefti_record_put(struct wefti_process *process, struct wefti_message *recor
 void wefti_record_take(struct wefti_process *process, struct wefti_message *record);
 /* One that tells `to`, with that tag; WEFT_PID_NONE: a helper's.  NULL: none. */
 struct wefti_message *wefti_record_find(struct wefti_process *process, weft_pid to, uint64_t tag);
+/* Before a monitor is put: if there are many, those that tell nobody any more.  The list is the caller's, to be freed without the lock. */
+struct wefti_message *wefti_records_sweep(struct wefti_process *process);
 /* At its end: the list is the caller's. */
 struct wefti_message *wefti_records_take_all(struct wefti_process *process);
 

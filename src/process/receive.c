@@ -109,12 +109,12 @@ static inline int receive(struct wefti_process *self, weft_message *message, wef
             wefti_message_show(found, message);
             return 0;
         }
-        self->in_a_row = 0;
         store_relaxed(&self->receiving, true); /* a hint, as the next */
         int error = wefti_fiber_wait(wefti_fiber_self(), something_came, self, until, "a message");
         store_relaxed(&self->receiving, false);
         if (error)
-            return error;
+            return error; /* perhaps at once: the time had passed */
+        self->in_a_row = 0;
     }
 }
 

@@ -2,6 +2,8 @@
  *
  * What.   A list; and once it is long, an index of it beside: a table of pointers by whom and what they are about, open addressing, at most half full.  Without
  *         memory for it the list is walked, as a short one is.
+ * Left.   A monitor lies in the list of whom it watches; who watched, and has ended, knows nothing of it.  So when the index would have to grow, those that
+ *         tell nobody any more are thrown out first: the list is at most twice as long as what is alive.
  */
 #include "process/process.h"
 
@@ -78,6 +80,29 @@ void wefti_record_put(struct wefti_process *process, struct wefti_message *recor
         index_put(rest->lookup, record);
     else if (WEFTI_UNLIKELY(rest->lookup || rest->records == INDEX_FROM))
         index_make(process);
+}
+
+/* Who is to be told has ended; its pid comes never again.  (It was alive when it put the record here, under this lock.) */
+static bool tells_nobody(struct wefti_process *process, const struct wefti_message *record) {
+    return record->type == WEFT_MESSAGE_DOWN && !wefti_process_find(process->table, record->record.to);
+}
+
+struct wefti_message *wefti_records_sweep(struct wefti_process *process) {
+    struct wefti_process_rest *rest = wefti_rest(process);
+    struct wefti_message *left = NULL;
+    if (WEFTI_LIKELY(!rest->lookup || rest->records < rest->lookup->size / 2))
+        return NULL;
+    for (struct wefti_message *record = process->links, *next; record; record = next) {
+        next = next_of(record);
+        if (tells_nobody(process, record)) {
+            wefti_record_take(process, record);
+            record->link.next = left ? &left->link : NULL;
+            left = record;
+        }
+    }
+    if (rest->lookup && rest->records > rest->lookup->size / 4)
+        index_make(process); /* or the next would be soon again */
+    return left;
 }
 
 void wefti_record_take(struct wefti_process *process, struct wefti_message *record) {

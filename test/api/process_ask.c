@@ -19,7 +19,7 @@ static int ask_when_full(void *arg) {
     weft_pid server = go_process(NULL, answer_thrice, NULL);
     weft_message m;
     for (uint64_t tag = 1; tag <= FULL; tag++)
-        REQUIRE_EQ(weft_send(NULL, weft_self(), tag, "m", 1), 0);
+        REQUIRE_EQ(weft_send(NULL, weft_self(), tag, "four", 4), 0);
     for (int i = 0; i < 50; i++) {
         REQUIRE_EQ(weft_ask(server, &i, sizeof i, &m, in_time()), 0);
         REQUIRE_EQ(m.size, sizeof i);
@@ -35,7 +35,7 @@ static int ask_when_full(void *arg) {
     expect_none();
     for (int round = 0; round < 3; round++) { /* answers have not been counted */
         for (int i = 0; i < FULL; i++)
-            CHECK_EQ(weft_try_send(NULL, weft_self(), 5, "m", 1), 0);
+            CHECK_EQ(weft_try_send(NULL, weft_self(), 5, "four", 4), 0);
         if (policy == WEFT_MAILBOX_REFUSE || policy == WEFT_MAILBOX_BLOCK)
             CHECK_EQ(weft_try_send(NULL, weft_self(), 9, NULL, 0), -ENOBUFS);
         for (int i = 0; i < FULL; i++)
@@ -61,7 +61,45 @@ static void ask_bounded(uint32_t max_messages, uint64_t max_bytes) {
     }
 }
 API_TEST(process_ask_own_full, "W29 W30", .workers = {1, 2}) { ask_bounded(FULL, 0); }
-API_TEST(process_ask_own_full_bytes, "W29 W30", .workers = {1}) { ask_bounded(0, FULL); }
+API_TEST(process_ask_own_full_bytes, "W29 W30", .workers = {1}) { ask_bounded(0, FULL * 4); }
+
+/* An answer that is larger than the whole mailbox is refused, as a message is; a shorter one may follow. */
+static int answer_at_length(void *arg) {
+    static const char text[100];
+    weft_message m;
+    (void)arg;
+    while (weft_receive(&m, NULL, NULL, WEFT_NEVER) == 0 && m.type == WEFT_MESSAGE) {
+        CHECK_EQ(weft_reply(&m, text, 9), -EMSGSIZE);
+        CHECK_EQ(weft_reply(&m, text, sizeof text), -EMSGSIZE);
+        CHECK_EQ(weft_reply(&m, text, 8), 0);
+        CHECK_EQ(weft_reply(&m, text, 8), 0); /* too late: thrown away */
+    }
+    return 0;
+}
+static int ask_at_length(void *arg) {
+    weft_pid server = go_process(NULL, answer_at_length, NULL);
+    weft_message m;
+    (void)arg;
+    for (int i = 0; i < 10; i++) {
+        REQUIRE_EQ(weft_ask(server, NULL, 0, &m, in_time()), 0);
+        CHECK_EQ(m.size, 8);
+    }
+    REQUIRE_EQ(weft_process_cancel(NULL, server), 0);
+    UNTIL(!weft_process_is_alive(NULL, server));
+    expect_none();
+    return 0;
+}
+API_TEST(process_ask_larger_than_mailbox, "W29 W30", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_task *task;
+    spec.fn = ask_at_length;
+    spec.max_messages = 3;
+    spec.max_bytes = 8;
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    fixture_end(rt);
+}
 
 /* A flood drops the oldest again and again; never an answer. */
 static atomic_bool over;

@@ -1,0 +1,71 @@
+/* process_records.c - monitors of those who have ended are not kept for ever; all others are told. */
+#include "process/process.h"
+
+#include <weft/weft.h>
+
+#include "harness.h"
+
+enum { WATCHERS = 20000, FAITHFUL = 100 };
+
+static weft_pid watched;
+static unsigned told;
+
+static int sit(void *arg) {
+    weft_message m;
+    (void)arg;
+    REQUIRE_EQ(weft_receive(&m, NULL, NULL, WEFT_NEVER), 0);
+    return -EIO;
+}
+
+/* Monitors, and ends, or (arg) waits to be told. */
+static int watch(void *arg) {
+    uint64_t monitor;
+    weft_message m;
+    REQUIRE_EQ(weft_monitor(watched, &monitor), 0);
+    if (!arg)
+        return 0;
+    REQUIRE_EQ(weft_receive(&m, NULL, NULL, WEFT_NEVER), 0);
+    CHECK_EQ(m.type, WEFT_MESSAGE_DOWN);
+    CHECK_EQ(m.tag, monitor);
+    CHECK_EQ(m.error, -EIO);
+    told++; /* one worker */
+    return 0;
+}
+
+static uint32_t records(void) {
+    struct wefti_processes *table = wefti_processes_here(wefti_worker_here()->rt);
+    struct wefti_process *process = wefti_process_lock(table, watched);
+    REQUIRE(process);
+    uint32_t count = wefti_rest(process)->records;
+    wefti_lock_give(&process->lock);
+    return count;
+}
+
+static int run(void *arg) {
+    uint32_t most = 0;
+    (void)arg;
+    REQUIRE_EQ(weft_process_go(NULL, sit, NULL, &watched), 0);
+    for (int i = 0; i < WATCHERS; i++) {
+        bool stays = i % (WATCHERS / FAITHFUL) == 0;
+        REQUIRE_EQ(weft_process_go(NULL, watch, stays ? &watched : NULL, NULL), 0);
+        if (i % 8 == 7)
+            weft_yield();
+        most = records() > most ? records() : most;
+    }
+    while (weft_process_count(NULL) > FAITHFUL + 1)
+        weft_yield();
+    CHECK_LE(most, 4 * FAITHFUL + 256);
+    CHECK_GE(records(), FAITHFUL);
+    REQUIRE_EQ(weft_send(NULL, watched, 0, NULL, 0), 0);
+    while (weft_process_count(NULL) > 0)
+        weft_yield();
+    CHECK_EQ(told, FAITHFUL);
+    return 0;
+}
+
+TEST(process_monitors_of_the_ended, "W6 W38") {
+    weft_config config = WEFT_CONFIG_INIT;
+    weft_result result;
+    config.workers = 1;
+    REQUIRE_EQ(weft_fiber_run(&config, run, NULL, &result), 0);
+}
