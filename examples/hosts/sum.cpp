@@ -45,7 +45,9 @@ class scope {
     ~scope() { weft_nursery_destroy(&nursery); }
     void go(std::function<void()> body) {
         children.push_back({this, std::move(body)});
-        weft_nursery_go(&nursery, run, &children.back(), nullptr);
+        int error = weft_nursery_go(&nursery, run, &children.back(), nullptr);
+        if (error < 0 && error != -ECANCELED) // then another has failed, and wait() says so
+            throw std::bad_alloc();
     }
     void wait() {
         weft_nursery_await(&nursery);

@@ -17,11 +17,13 @@ extern "C" {
     fn weft_sleep(ns: i64) -> c_int;
     fn weft_nursery_init(n: *mut Nursery, rt: *mut c_void, config: *const c_void) -> c_int;
     fn weft_nursery_go(n: *mut Nursery, run: extern "C" fn(*mut c_void) -> c_int, arg: *mut c_void, handle: *mut *mut c_void) -> c_int;
+    fn weft_nursery_cancel(n: *mut Nursery);
     fn weft_nursery_await(n: *mut Nursery) -> c_int;
 }
 
 type Body<'a> = Box<dyn FnOnce() -> Result<(), c_int> + Send + 'a>;
 const PANIC: c_int = -2; // WEFT_ABI_PANIC
+const CANCELLED: c_int = -125; // -ECANCELED
 
 /// What every fiber runs: a boxed closure.  A child that is cancelled before it begins is never run, and its closure is lost with it: scope() keeps them.
 extern "C" fn trampoline(arg: *mut c_void) -> c_int {
@@ -37,16 +39,26 @@ extern "C" fn trampoline(arg: *mut c_void) -> c_int {
 fn scope(bodies: Vec<Body>) -> Result<(), c_int> {
     let mut nursery = Box::new(Nursery([ptr::null_mut(); 32]));
     let mut kept: Vec<Option<Body>> = bodies.into_iter().map(Some).collect();
+    let mut refused = 0;
     let code = unsafe {
-        if weft_nursery_init(&mut *nursery, ptr::null_mut(), ptr::null()) < 0 {
-            return Err(-12);
+        let error = weft_nursery_init(&mut *nursery, ptr::null_mut(), ptr::null());
+        if error < 0 {
+            return Err(error);
         }
         for body in kept.iter_mut() {
-            weft_nursery_go(&mut *nursery, trampoline, body as *mut _ as *mut c_void, ptr::null_mut());
+            let error = weft_nursery_go(&mut *nursery, trampoline, body as *mut _ as *mut c_void, ptr::null_mut());
+            if error < 0 {
+                refused = error;
+                weft_nursery_cancel(&mut *nursery); // all or none
+            }
         }
         weft_nursery_await(&mut *nursery)
     };
-    if code < 0 { Err(code) } else { Ok(()) }
+    match code {
+        0 => Ok(()),
+        CANCELLED if refused < 0 => Err(refused),
+        _ => Err(code),
+    }
 }
 
 fn sleep(ns: i64) -> Result<(), c_int> {

@@ -14,6 +14,8 @@
  *
  * Failure.  When a child ends with a negative status, its siblings are cancelled, and the status is what await returns: the first one, and it
  * counts more than any cancellation.  -ECANCELED is not a failure: a child that is cancelled by itself leaves the others alone.
+ * The owner is not cancelled, neither by a failure nor by a deadline: what it waits for between opening and awaiting goes on.  What only a child can
+ * bring, it waits for in a child, too, or with a deadline.
  *
  * Cancellation.  Cancelling a nursery cancels its children, and the nurseries of theirs, to any depth, at once.  Cancelling a fiber does that to every
  * nursery it owns, except those it opened under a shield: these go on while the shield lasts.  Each cancelled task can

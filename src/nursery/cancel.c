@@ -8,7 +8,8 @@ bool wefti_nursery_cancel_begin(struct wefti_nursery *n, enum weft_reason why) {
     n->state = n->live ? WEFT_NURSERY_CANCELLING : WEFT_NURSERY_CANCELLED;
     if (!n->live)
         return false;
-    n->live++; /* the pin */
+    n->live++;
+    n->pinned = true;
     n->cursor = n->first;
     return true;
 }
@@ -55,6 +56,7 @@ static void carry_out(struct wefti_nursery *work) {
             wefti_task_unref(&fiber->task, 0);
         }
         wefti_lock_take(&n->lock);
+        n->pinned = false;
         wefti_nursery_leave(n); /* K4 */
     }
 }

@@ -409,7 +409,7 @@ size_t weft_nursery_count(weft_nursery *nursery) {
     if (!n)
         return 0;
     wefti_lock_take(&n->lock);
-    size_t live = n->live;
+    size_t live = n->live - n->pinned;
     wefti_lock_give(&n->lock);
     return live;
 }

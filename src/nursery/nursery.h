@@ -65,6 +65,7 @@ struct wefti_nursery {
     struct wefti_lock lock;
     uint8_t state, reason;
     bool abandoned; /* nobody awaits it: the last one out frees */
+    bool pinned; /* by its canceller, of whom there is one at most */
     int error; /* the first child's */
     size_t live;
     struct wefti_fiber *first, *last, *cursor;

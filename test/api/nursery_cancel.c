@@ -413,3 +413,36 @@ static int opened_once(void *arg) {
 }
 
 API_TEST(nursery_opened_once, "J23", .workers = {1, 2}) { CHECK_EQ(in_fiber(opened_once, NULL), -ECANCELED); }
+
+/* -- Counting while somebody cancels ---------------------------------------------------------------------------------- */
+
+#define COUNTED 500
+static weft_nursery counted;
+static atomic_bool cancelling;
+
+static int cancel_counted(void *arg) {
+    (void)arg;
+    atomic_store(&cancelling, true);
+    weft_nursery_cancel(&counted);
+    return 0;
+}
+
+/* A thread's nursery; who cancels it is one of its children.  The canceller's own hold on it is not counted. */
+API_TEST(nursery_count_while_cancelled, "J34", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    for (int round = 0; round < (harness_is_slow() ? 5 : 20); round++) {
+        atomic_store(&cancelling, false);
+        did.entered = 0;
+        REQUIRE_EQ(weft_nursery_init(&counted, rt, NULL), 0);
+        for (int i = 0; i < COUNTED; i++)
+            REQUIRE_EQ(weft_nursery_go(&counted, wait_for_ever, NULL, NULL), 0);
+        REQUIRE_EVENTUALLY(did.entered == COUNTED);
+        REQUIRE_EQ(weft_nursery_go(&counted, cancel_counted, NULL, NULL), 0);
+        size_t most = 0, now;
+        while ((now = weft_nursery_count(&counted)) > 0 || !atomic_load(&cancelling))
+            most = now > most ? now : most;
+        CHECK_LE(most, COUNTED + 1);
+        CHECK_EQ(weft_nursery_await(&counted), -ECANCELED);
+    }
+    fixture_end(rt);
+}

@@ -311,6 +311,34 @@ static void cascade_past_shield(void) {
 }
 MC_CASE(nursery_cascade_past_shield, cascade_past_shield, .proves = "J23 J24", .mode = MC_PCT, .max_exec = 4000);
 
+/* A nursery that was opened under a shield, which goes while the owner is cancelled: by whom ever, it is cancelled. */
+static int outlives_shield(void *arg) {
+    (void)arg;
+    weft_nursery *inner;
+    weft_task *task, *self = weft_task_self();
+    mc_assert(weft_shield(self) == 0);
+    mc_assert(weft_nursery_create(NULL, NULL, &inner) == 0);
+    mc_assert(weft_nursery_go(inner, wait_for_ever, NULL, &task) == 0);
+    mc_assert(weft_unshield(self) == 0);
+    mc_assert(weft_shield(self) == 0); /* so that it is not our await that does it */
+    mc_assert(weft_join(task, NULL, WEFT_NEVER) == 0);
+    mc_assert(weft_unshield(self) == 0);
+    weft_task_drop(task);
+    mc_assert(weft_nursery_destroy(inner) == -ECANCELED);
+    return 0;
+}
+
+static void cascade_after_shield(void) {
+    start(1);
+    mc_assert(weft_nursery_create(rt, NULL, &n) == 0);
+    mc_assert(weft_nursery_go(n, outlives_shield, NULL, NULL) == 0);
+    weft_nursery_cancel(n);
+    result = weft_nursery_await(n);
+    mc_assert(result == -ECANCELED);
+    end();
+}
+MC_CASE(nursery_cascade_after_shield, cascade_after_shield, .proves = "J23 J24", .mode = MC_PCT, .max_exec = 4000);
+
 /* -- The deadline against the last child, and against the end of the nursery. */
 
 #define MS INT64_C(1000000)
