@@ -43,6 +43,69 @@ API_TEST(blocking_cancelled_in_queue, "", .workers = {1, 2}) {
     CHECK_EQ(second.ran, 0);
 }
 
+/* Cancelled before it asks: never handed over, and dropped like one that was taken out of the queue. */
+static int ask_cancelled(void *arg) {
+    weft_task_cancel(weft_task_self());
+    return weft_blocking_call(arg, NULL, WEFT_NEVER);
+}
+
+API_TEST(blocking_cancelled_before, "", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_pool *pool = begin_pool(1, 1, 0, 0);
+    struct job job = {0};
+    weft_blocking_spec spec = spec_of(pool, &job);
+    weft_task *task = NULL;
+    REQUIRE_EQ(weft_fiber_go(rt, ask_cancelled, &spec, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, -ECANCELED);
+    CHECK_EQ(job.dropped, 1);
+    CHECK_EQ(job.entered, 0);
+    fixture_end(rt);
+    end_pool(pool);
+}
+
+/* A plain thread that names no pool does it itself; it is over then as in a pool. */
+TEST(blocking_on_this_thread, "") {
+    struct job job = {.release = true};
+    weft_blocking_spec spec = spec_of(NULL, &job);
+    int result = 0;
+    CHECK_EQ(weft_blocking_call(&spec, &result, WEFT_NEVER), 0);
+    CHECK_EQ(result, 41);
+    CHECK_EQ(weft_blocking_call(&spec, NULL, WEFT_NEVER), 0);
+    CHECK_EQ(job.ran, 2);
+    CHECK_EQ(job.dropped, 2);
+}
+
+/* A poll task that wants no result, and has no other room to wait in than one that is taken. */
+struct careless {
+    weft_blocking_spec spec;
+    weft_wait wait;
+    bool asked;
+};
+
+static weft_poll ask_carelessly(weft_task *self, void *state) {
+    struct careless *c = state;
+    if (!c->asked) {
+        CHECK_EQ(weft_sleep_poll(self, &c->wait, weft_after(3600000 * MS)), -EAGAIN);
+        CHECK_EQ(weft_blocking_poll(&c->spec, self, &c->wait, NULL), -EBUSY);
+        weft_wait_end(&c->wait);
+    }
+    c->asked = true;
+    int said = weft_blocking_poll(&c->spec, self, &c->wait, NULL);
+    return said == -EAGAIN ? WEFT_PENDING : weft_done(self, said, NULL);
+}
+
+API_TEST(blocking_poll_without_result, "", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_pool *pool = begin_pool(1, 1, 0, 0);
+    struct job job = {.release = true};
+    struct careless careless = {.spec = spec_of(pool, &job)};
+    CHECK_EQ(fixture_finish(fixture_go(rt, ask_carelessly, &careless)).status, 0);
+    CHECK_EQ(job.ran, 1);
+    CHECK_EQ(job.dropped, 1);
+    fixture_end(rt);
+    end_pool(pool);
+}
+
 /* What runs is waited for: the argument is the caller's. */
 API_TEST(blocking_cancelled_while_running, "", .workers = {1, 2}) {
     weft_runtime *rt = fixture_begin_patient();

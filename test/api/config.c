@@ -26,6 +26,10 @@ TEST(config_refuses, "B57 B58") {
     CHECK_EQ(create_with(config), -EINVAL);
     config.workers = UINT32_MAX;
     CHECK_EQ(create_with(config), -EINVAL);
+    config.sched = WEFT_SCHED_SIM; /* which starts one */
+    config.workers = 1024;         /* as many as may be */
+    CHECK_EQ(create_with(config), 0);
+    config.sched = WEFT_SCHED_RING;
     config.workers = 1;
     config.poller = (weft_poller)3;
     CHECK_EQ(create_with(config), -EINVAL);
@@ -148,7 +152,11 @@ TEST(config_env_workers, "K10") {
     CHECK_EQ(weft_runtime_destroy(rt), 0);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CHECK_EQ(with_env("WEFT_WORKERS", bad[i]), -EINVAL);
-    CHECK_EQ(with_env("WEFT_WORKERS", ""), 0);
+    setenv("WEFT_WORKERS", "", 1); /* says nothing */
+    config.workers = 5;
+    REQUIRE_EQ(weft_runtime_create(&config, &rt), 0);
+    CHECK_EQ(weft_runtime_workers(rt), 5);
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
     CHECK_EQ(with_env("WEFT_WORKERS", "0"), 0); /* as in the config: one a CPU */
     setenv("WEFT_WORKERS", "4", 1); /* a good value in the environment repairs a bad one in the program */
     config.workers = 5000;

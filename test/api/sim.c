@@ -228,6 +228,34 @@ API_TEST(sim_deadlock_alone, "J6", ON_SIM, .timeout = 10) {
     CHECK_CONTAINS(text, "\"main\" idle");
 }
 
+/* A report ends, however many there are. */
+static weft_poll many_never_woken(weft_task *self, void *state) {
+    static bool begun;
+    for (int i = 0; i < 1004 && !begun; i++)
+        REQUIRE_EQ(weft_go(NULL, never_woken, state, NULL), 0);
+    begun = true;
+    (void)self;
+    return WEFT_PENDING;
+}
+
+static void run_many(void *result) { *(int *)result = weft_run(NULL, many_never_woken, NULL, NULL); }
+
+API_TEST(sim_deadlock_of_many, "J6", ON_SIM, .timeout = 20) {
+    int result = 0;
+    static char text[1 << 18];
+    FILE *file = tmpfile();
+    int before = dup(STDERR_FILENO);
+    REQUIRE(file && before >= 0);
+    dup2(fileno(file), STDERR_FILENO);
+    run_many(&result);
+    dup2(before, STDERR_FILENO);
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    CHECK_EQ(result, -EDEADLK);
+    CHECK_CONTAINS(text, "... and 5 more");
+}
+
 /* Two tasks wait for each other's end. */
 struct lovers {
     weft_task *task[2];
@@ -352,11 +380,13 @@ static void join_or_wake(unsigned index, void *arg) {
     gate_open(l->gate);
 }
 
+static void join_and_wake(void *lovers) { harness_threads(2, join_or_wake, lovers); }
+
 API_TEST(sim_no_deadlock_with_wakers_outside, "J6", ON_SIM, .timeout = 10) {
     static struct gate gate = GATE_INIT;
     weft_runtime *rt = fixture_begin(NULL);
     struct lovers l = {{fixture_go(rt, fixture_wait_gate, &gate), NULL}, &gate};
-    harness_threads(2, join_or_wake, &l);
+    CHECK_STR(fixture_said(join_and_wake, &l), "");
     weft_task_drop(l.task[0]);
     fixture_end(rt);
 }

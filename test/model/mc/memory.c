@@ -11,7 +11,7 @@
  *         release sequence); a later store by the same thread does not.
  *         Fences: fence.c.  A seq_cst access may not go behind what seq_cst fences share, and a store raises it there.
  * Not covered.  Load buffering.  Stores that are placed before existing messages in modification order (2+2W).
- *         Messages more than MC_RING back.
+ *         Orders of seq_cst operations that no execution in time has (psc_ar in litmus_table.c).  Messages more than MC_RING back.
  */
 #include "view.h"
 
