@@ -240,7 +240,8 @@ WEFT_API WEFT_MUST_USE int weft_http_fetch(weft_http_pool *pool, const char *met
 
 /* Ask for a WebSocket, of which *out is our end until the client is closed: weft_ws_read and weft_ws_write take it.  Close it with
  * weft_ws_write(WEFT_WS_CLOSE), and read until the server's close has come; closing the client alone is impolite.
- * Returns 0; -EPROTO (the server answered something else: its status is that of weft_http_answer_status); -ENOMEM; errors as weft_http_ask. */
+ * Returns 0; -EPROTO (the server answered something else: its status is that of weft_http_answer_status; or chose a protocol that `fields` does not
+ * ask for); -ENOMEM; errors as weft_http_ask. */
 WEFT_API WEFT_MUST_USE int weft_ws_open(weft_http_client *client, const char *target, const char *fields,
                                         weft_deadline until, weft_http **out);
 /* Of the last answer; 0: there was none. */

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <weft/net.h>
 
 #include "http/client.h"
@@ -163,6 +164,35 @@ bool weft_http_client_is_open(const weft_http_client *client) {
 
 /* -- WebSocket ------------------------------------------------------------------------------------------------- */
 
+#define PROTOCOL "Sec-WebSocket-Protocol"
+
+/* Is it one of those that these fields, which are well formed, have asked for?  Case counts. */
+static bool is_offered(const char *fields, weft_text protocol) {
+    static const size_t name = sizeof PROTOCOL - 1;
+    for (const char *at = fields; at && *at; at = strchr(at, '\n') + 1) {
+        if (strncasecmp(at, PROTOCOL ":", name + 1))
+            continue;
+        for (at += name; *at != '\r';) {
+            at += 1 + strspn(at + 1, " \t");
+            size_t size = strcspn(at, ", \t\r");
+            if (size && size == protocol.size && !memcmp(at, protocol.at, size))
+                return true;
+            at += size + strcspn(at + size, ",\r");
+        }
+    }
+    return false;
+}
+
+/* A server may choose one protocol of those, or none (RFC 6455, 4.1). */
+static bool is_choice(const struct weft_http *x, const char *fields) {
+    unsigned count = 0;
+    for (unsigned i = 0; i < x->head.count; i++)
+        if (weft_text_is_nocase(x->head.field[i].name, PROTOCOL) &&
+            (count++ || !is_offered(fields, x->head.field[i].value)))
+            return false;
+    return true;
+}
+
 int weft_ws_open(weft_http_client *client, const char *target, const char *fields, weft_deadline until,
                  weft_http **out) {
     if (!client || !out)
@@ -187,7 +217,8 @@ int weft_ws_open(weft_http_client *client, const char *target, const char *field
         return status;
     if (status != 101 || !wefti_http_has_element(x->head.upgrade, "websocket") ||
         !weft_text_is(weft_http_field(x, "Sec-WebSocket-Accept"), expected) ||
-        weft_http_field(x, "Sec-WebSocket-Extensions").at) /* we asked for none */
+        weft_http_field(x, "Sec-WebSocket-Extensions").at || /* we asked for none */
+        !is_choice(x, fields))
         return -EPROTO;
     wefti_ws_begin(x, true);
     *out = x;

@@ -184,6 +184,8 @@ static int say_what_it_likes(void *arg) {
     return 0;
 }
 
+static const char *offers; /* fields of the request */
+
 static int with_peer(const char *answer, int expected, int status) {
     struct peer peer = {.answer = answer};
     weft_io *io;
@@ -192,7 +194,7 @@ static int with_peer(const char *answer, int expected, int status) {
     REQUIRE_EQ(weft_socketpair(&peer.io, &io), 0);
     weft_task *task = io_go(NULL, say_what_it_likes, &peer);
     REQUIRE_EQ(weft_http_client_open(io, "h", &client), 0);
-    int found = weft_ws_open(client, "/", NULL, fixture_soon(), &ws);
+    int found = weft_ws_open(client, "/", offers, fixture_soon(), &ws);
     CHECK_EQ(io_join(task), 0);
     if (found != expected || weft_http_answer_status(client) != status)
         harness_note(__FILE__, __LINE__, "\"%s\": expected %d (%d), found %d (%d)", answer, expected, status, found,
@@ -232,3 +234,38 @@ static int refusals(void *unused) {
     return 0;
 }
 API_TEST(http_ws_client_refuses, "", .workers = {1, 2}) { io_run(refusals, NULL); }
+
+/* RFC 6455, 4.1: the server chooses one of the protocols that were asked for, or none. */
+static int protocols(void *unused) {
+    (void)unused;
+    static const struct {
+        const char *asks, *answers;
+        int expected;
+    } cases[] = {
+        {NULL, "", 0},
+        {NULL, "Sec-WebSocket-Protocol: a\r\n", -EPROTO},
+        {"Sec-WebSocket-Protocol: a\r\n", "", 0},
+        {"Sec-WebSocket-Protocol: a\r\n", "Sec-WebSocket-Protocol: a\r\n", 0},
+        {"Sec-WebSocket-Protocol: a\r\n", "Sec-WebSocket-Protocol: b\r\n", -EPROTO},
+        {"Sec-WebSocket-Protocol: a\r\n", "Sec-WebSocket-Protocol: A\r\n", -EPROTO},
+        {"Sec-WebSocket-Protocol: a\r\n", "Sec-WebSocket-Protocol: \r\n", -EPROTO},
+        {"Sec-WebSocket-Protocol: a\r\n", "Sec-WebSocket-Protocol: a\r\nSec-WebSocket-Protocol: a\r\n", -EPROTO},
+        {"sec-websocket-protocol:aa ,\tb,c\r\nX: d\r\n", "Sec-WebSocket-Protocol: aa\r\n", 0},
+        {"sec-websocket-protocol:aa ,\tb,c\r\nX: d\r\n", "sec-websocket-protocol: b\r\n", 0},
+        {"sec-websocket-protocol:aa ,\tb,c\r\nX: d\r\n", "Sec-WebSocket-Protocol: c\r\n", 0},
+        {"sec-websocket-protocol:aa ,\tb,c\r\nX: d\r\n", "Sec-WebSocket-Protocol: a\r\n", -EPROTO},
+        {"sec-websocket-protocol:aa ,\tb,c\r\nX: d\r\n", "Sec-WebSocket-Protocol: b,c\r\n", -EPROTO},
+        {"sec-websocket-protocol:aa ,\tb,c\r\nX: d\r\n", "Sec-WebSocket-Protocol: d\r\n", -EPROTO},
+        {"Sec-WebSocket-Protocol: a\r\nX: y\r\nSec-WebSocket-Protocol: , b\r\n", "Sec-WebSocket-Protocol: b\r\n", 0},
+        {"X: Sec-WebSocket-Protocol: a\r\nSec-WebSocket-Protocol:\r\n", "Sec-WebSocket-Protocol: a\r\n", -EPROTO},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char answer[300];
+        snprintf(answer, sizeof answer, "%sSec-WebSocket-Accept: %%s\r\n%s\r\n\x81\x01h", SWITCH, cases[i].answers);
+        offers = cases[i].asks;
+        CHECK_EQ(with_peer(answer, cases[i].expected, 101), cases[i].expected ? cases[i].expected : 1);
+    }
+    offers = NULL;
+    return 0;
+}
+API_TEST(http_ws_protocols, "", .workers = {1}) { io_run(protocols, NULL); }
