@@ -7,7 +7,10 @@
 #define LARGE WEFT_CHAN_VALUE_MAX
 
 /* A value of any size that says which it is, in every byte. */
-static void fill(char *value, size_t size, unsigned number) { memset(value, (int)(number % 251) + 1, size); }
+static void fill(char *value, size_t size, unsigned number) {
+    if (size) /* else there is no memory */
+        memset(value, (int)(number % 251) + 1, size);
+}
 static bool is_filled(const char *value, size_t size, unsigned number) {
     for (size_t i = 0; i < size; i++)
         if ((unsigned char)value[i] != number % 251 + 1)
