@@ -22,6 +22,7 @@
 #define WEFTI_QUEUE_DEQUE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/assert.h"

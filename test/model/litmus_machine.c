@@ -316,3 +316,23 @@ MC_TEST(litmus_thread_locals, .bound = 2) {
     mc_join(b);
     mc_assert(local == 0 && wefti_self() == &local);
 }
+
+/* Memory is written when it is made: who gets it without an order may not even be the first to write. */
+static _Atomic(int *) made;
+static void make_one(void *u) {
+    (void)u;
+    int *p = wefti_alloc(sizeof *p);
+    if (mc_arg())
+        store_release(&made, p);
+    else
+        store_relaxed(&made, p);
+}
+static void use_made(void *u) {
+    (void)u;
+    int *p = mc_arg() ? load_acquire(&made) : load_relaxed(&made);
+    if (p)
+        *p = 18;
+}
+static void alloc_published(void) { run(make_one, use_made, NULL, NULL); }
+MC_CASE(litmus_alloc_published, alloc_published, .arg = 1, .mode = MC_SLEEP_SETS, .leaks_ok = true);
+MC_CASE(litmus_alloc_not_published, alloc_published, .arg = 0, .expect = "data race", .leaks_ok = true);

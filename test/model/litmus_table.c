@@ -8,8 +8,9 @@
  * Claim.  Each set is what the axioms of RC11 allow (Lahav and others, PLDI 2017; release sequences as in C++20), less the
  *         executions in which sb, rf, mo and psc make a circle: the machine goes forward, and appends.  What RC11 allows
  *         beyond that stands behind the row.  The sets were worked out from the axioms by another program, whose numbers
- *         of executions are those that GenMC's tests expect.
- * From.   The litmus tests of GenMC (tests/correct/litmus, tests/wrong/racy) and of herdtools7 (catalogue/c11popl15).
+ *         of executions are those that GenMC's tests expect, where these say one.
+ * From.   The litmus tests of GenMC (tests/correct/litmus, tests/wrong/racy) and of herdtools7 (catalogue/c11popl15), and
+ *         variations of them.
  */
 #include "litmus.h"
 

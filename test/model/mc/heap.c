@@ -12,7 +12,7 @@
 
 #include "internal.h"
 
-enum { OBJECTS = 1 << 16, HEADER = 64, EDGE = 8, CHUNK = 1 << 16 };
+enum { OBJECTS = 1 << 16, HEADER = 64, EDGE = 8, CHUNK = 1 << 16, LINE = 64 };
 
 struct object {
     uintptr_t addr, made, freed; /* the latter two: return addresses */
@@ -91,6 +91,9 @@ void *mc_heap_alloc(size_t size, bool whole_pages, uintptr_t pc) {
     objects[object_count++] = (struct object){addr, pc, 0, size, whole_pages, true, (int8_t)mc.run, 0};
     if (mc.tracing)
         mc_trace(OP_ALLOC, 0, addr, 0, size, 0, 0, pc);
+    if (!whole_pages)
+        mc_plain(addr, size < LINE ? size : LINE, true,
+                 pc); /* it was zeroed: who uses it comes after; its first bytes stand for all */
     return memory;
 }
 

@@ -11,6 +11,7 @@
  *         the free is found in every interleaving, not only when the use comes late.  A thread's stack is
  *         memory like any other; in addition nobody may touch another's frames that have returned, and what others
  *         did to a frame must happen before its return.
+ *         Allocating counts as a write of the first 64 bytes: who gets an object without an order races with that.
  * Undo.   The first touch of a global, or of memory from wefti_map, saves its 8 bytes; mc_shadow_reset() puts them
  *         back.
  * Not covered.  Accesses by code that is not instrumented.  Liveness is per 8 bytes, not per byte.
