@@ -10,83 +10,7 @@
  */
 #include "tree.h"
 
-/* -- Children ------------------------------------------------------------------------------------------------------ */
-
-static int run(void *arg);
 static int steps(struct node *node, unsigned most);
-
-static struct node *bear(struct node *by, struct frame *in) {
-    lock();
-    struct node *node = world.nodes < world.most ? &world.node[world.nodes++] : NULL;
-    if (node) {
-        *node = (struct node){.seed = harness_random(&by->seed), .in = in, .depth = by->depth + 1};
-        node->has_limit = in->own_grace;
-        node->has_budget = in->funded || by->has_budget;
-    }
-    unlock();
-    return node;
-}
-
-static void spawn(struct node *by, struct frame *frame) {
-    struct node *child = bear(by, frame);
-    if (!child)
-        return;
-    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
-    static const weft_budget one_spawn = {0, 0, 1, 0, 0};
-    child->budget = (weft_budget){20 + draw(by, 200), 4000 + draw(by, 10000), (uint16_t)draw(by, 4),
-                                  (uint16_t)(1 + draw(by, 5)), 0};
-    spec.fn = run;
-    spec.arg = child;
-    spec.migrate = chance(by, 30);
-    spec.budget = child->has_budget ? &child->budget : NULL;
-    weft_nursery_state state = weft_nursery_state_of(frame->n);
-    weft_task *task = NULL;
-    lock();
-    child->stage = SPAWNED;
-    unlock();
-    int error = weft_nursery_spawn(frame->n, &spec, &task);
-    lock();
-    child->task = task;
-    if (error) {
-        child->stage = UNBORN;
-    } else {
-        world.spawned++;
-        if (child->has_budget)
-            account(&child->budget, 1);
-        if (frame->funded)
-            account(&one_spawn, 1); /* else it is out of the spawner's */
-    }
-    unlock();
-    if (world.sim && !by->has_budget)
-        MUST(error == (state == WEFT_NURSERY_OPEN         ? 0
-                       : state >= WEFT_NURSERY_CANCELLING ? -ECANCELED
-                                                          : -EPIPE) ||
-             error == -EDQUOT);
-    MUST(error == 0 || error == -ECANCELED || error == -EPIPE || (child->has_budget && error == -EDQUOT));
-    MUST(!error || !task);
-}
-
-/* Somebody, whoever it is, or a nursery that is there. */
-static void cancel_any(struct node *node) {
-    lock();
-    struct node *who = &world.node[draw(node, world.nodes)];
-    if (who->task && chance(node, 50)) {
-        bool ends = !weft_task_is_done(who->task);
-        weft_task_cancel(who->task);
-        if (world.sim && ends)
-            MUST(weft_task_cancel_reason(who->task) != WEFT_REASON_NONE);
-        for (unsigned i = 0; world.sim && ends && i < world.frames; i++)
-            if (world.frame[i].owner == who && !world.frame[i].shielded)
-                all_know(&world.frame[i]);
-        world.cancelled++;
-    } else if (who->task && who->in->n && who->stage != LEFT && who == node) {
-        who->in->asked = true;
-        weft_nursery_cancel(who->in->n);
-        all_know(who->in);
-        world.cancelled++;
-    }
-    unlock();
-}
 
 /* -- Nurseries ------------------------------------------------------------------------------------------------------- */
 
@@ -230,6 +154,82 @@ static int limited(struct node *node) {
     return chance(node, 50) ? result : 0;
 }
 
+/* -- A nursery of a poll task, which may end before its children do ---------------------------------------------------- */
+
+struct poller {
+    struct node draws; /* not the fiber's, which may go on at the same time */
+    struct frame *frame;
+    weft_wait wait;
+    int result; /* 1: not awaited */
+};
+
+static weft_poll poll_owner(weft_task *self, void *state) {
+    struct poller *p = state;
+    struct frame *frame = p->frame;
+    if (!frame->n) {
+        weft_nursery_config config = WEFT_NURSERY_CONFIG_INIT;
+        config.keep_going = chance(&p->draws, 25);
+        MUST(weft_nursery_create(NULL, &config, &frame->n) == 0);
+        for (unsigned i = draw(&p->draws, 4); i-- > 0;)
+            spawn(&p->draws, frame);
+    }
+    int error = weft_nursery_await_poll(frame->n, self, &p->wait, &p->result);
+    MUST(error == 0 || error == -EAGAIN);
+    if (error && chance(&p->draws, 30)) {
+        ask(frame, true);
+        weft_nursery_cancel(frame->n);
+        lock();
+        all_know(frame);
+        unlock();
+    }
+    return error ? WEFT_PENDING : weft_done(self, 0, NULL);
+}
+
+static void poll_owner_ends(void *state) {
+    struct poller *p = state;
+    weft_wait_end(&p->wait);
+    MUST(weft_nursery_destroy(p->frame->n) == 0);
+}
+
+static int by_poll(struct node *node) {
+    struct frame *frame = node->has_budget || node->has_limit ? NULL : new_frame(node);
+    weft_task *task, *self = weft_task_self();
+    if (!frame)
+        return 0;
+    struct poller p = {.draws = *node, .frame = frame, .result = 1};
+    p.draws.seed = harness_random(&node->seed);
+    frame->shielded = true; /* cancelling this fiber does not reach it */
+    weft_spec spec = WEFT_SPEC_INIT;
+    spec.poll = poll_owner;
+    spec.drop = poll_owner_ends;
+    spec.state = &p;
+    MUST(weft_spawn(NULL, &spec, &task) == 0);
+    int error = weft_join(task, NULL, chance(node, 50) ? weft_after(draw(node, 300) * US) : WEFT_NEVER);
+    MUST(error == 0 || error == -ETIMEDOUT || error == -ECANCELED);
+    MUST(weft_shield(self) == 0);
+    weft_task_cancel(task);
+    MUST(weft_join(task, NULL, WEFT_NEVER) == 0);
+    weft_task_drop(task);
+    for (unsigned i = 0, nodes = 1; i < nodes; i++) { /* their siblings come later in the list */
+        lock();
+        weft_task *child = world.node[i].in == frame ? world.node[i].task : NULL;
+        unlock();
+        if (child)
+            MUST(weft_join(child, NULL, WEFT_NEVER) == 0);
+        lock();
+        nodes = world.nodes;
+        unlock();
+    }
+    MUST(weft_unshield(self) == 0);
+    all_ended(frame);
+    if (p.result != 1)
+        MUST(frame->errors ? p.result < 0 && p.result != -ECANCELED
+                           : p.result == 0 || (frame->asked && p.result == -ECANCELED));
+    if (p.result != 1 && world.sim && frame->first && !frame->unsure)
+        MUST(p.result == frame->first);
+    return error == -ETIMEDOUT ? 0 : error;
+}
+
 static int shielded(struct node *node) {
     weft_task *self = weft_task_self();
     bool had = node->has_limit, limit = chance(node, 30);
@@ -259,6 +259,8 @@ static int steps(struct node *node, unsigned most) {
             error = node->depth < DEPTH ? nest(node) : one_wait(node);
         else if (what < 68)
             error = node->depth < DEPTH ? limited(node) : one_wait(node);
+        else if (what < 72)
+            error = node->depth < DEPTH ? by_poll(node) : one_wait(node);
         else if (what < 80)
             error = node->shields < 3 ? shielded(node) : one_wait(node);
         else if (what < 88)

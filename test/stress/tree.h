@@ -1,4 +1,4 @@
-/* tree.h - the random trees of tree.c: what is known of each fiber and nursery, and the waits between. */
+/* tree.h - the random trees of tree.c: what is known of each fiber and nursery, waits, spawns, cancels. */
 #ifndef WEFT_TEST_TREE_H
 #define WEFT_TEST_TREE_H
 
@@ -140,6 +140,83 @@ static inline int one_wait(struct node *node) {
             MUST(weft_now() >= began + ns);
         return result;
     }
+}
+
+/* -- Children ------------------------------------------------------------------------------------------------------ */
+
+static int run(void *arg); /* tree.c: what a fiber does */
+
+static inline struct node *bear(struct node *by, struct frame *in) {
+    lock();
+    struct node *node = world.nodes < world.most ? &world.node[world.nodes++] : NULL;
+    if (node) {
+        *node = (struct node){.seed = harness_random(&by->seed), .in = in, .depth = by->depth + 1};
+        node->has_limit = in->own_grace;
+        node->has_budget = in->funded || by->has_budget;
+    }
+    unlock();
+    return node;
+}
+
+static inline void spawn(struct node *by, struct frame *frame) {
+    struct node *child = bear(by, frame);
+    if (!child)
+        return;
+    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
+    static const weft_budget one_spawn = {0, 0, 1, 0, 0};
+    child->budget = (weft_budget){20 + draw(by, 200), 4000 + draw(by, 10000), (uint16_t)draw(by, 4),
+                                  (uint16_t)(1 + draw(by, 5)), 0};
+    spec.fn = run;
+    spec.arg = child;
+    spec.migrate = chance(by, 30);
+    spec.budget = child->has_budget ? &child->budget : NULL;
+    weft_nursery_state state = weft_nursery_state_of(frame->n);
+    weft_task *task = NULL;
+    lock();
+    child->stage = SPAWNED;
+    unlock();
+    int error = weft_nursery_spawn(frame->n, &spec, &task);
+    lock();
+    child->task = task;
+    if (error) {
+        child->stage = UNBORN;
+    } else {
+        world.spawned++;
+        if (child->has_budget)
+            account(&child->budget, 1);
+        if (frame->funded)
+            account(&one_spawn, 1); /* else it is out of the spawner's */
+    }
+    unlock();
+    if (world.sim && !by->has_budget)
+        MUST(error == (state == WEFT_NURSERY_OPEN         ? 0
+                       : state >= WEFT_NURSERY_CANCELLING ? -ECANCELED
+                                                          : -EPIPE) ||
+             error == -EDQUOT);
+    MUST(error == 0 || error == -ECANCELED || error == -EPIPE || (child->has_budget && error == -EDQUOT));
+    MUST(!error || !task);
+}
+
+/* Somebody, whoever it is, or a nursery that is there. */
+static inline void cancel_any(struct node *node) {
+    lock();
+    struct node *who = &world.node[draw(node, world.nodes)];
+    if (who->task && chance(node, 50)) {
+        bool ends = !weft_task_is_done(who->task);
+        weft_task_cancel(who->task);
+        if (world.sim && ends)
+            MUST(weft_task_cancel_reason(who->task) != WEFT_REASON_NONE);
+        for (unsigned i = 0; world.sim && ends && i < world.frames; i++)
+            if (world.frame[i].owner == who && !world.frame[i].shielded)
+                all_know(&world.frame[i]);
+        world.cancelled++;
+    } else if (who->task && who->in->n && who->stage != LEFT && who == node) {
+        who->in->asked = true;
+        weft_nursery_cancel(who->in->n);
+        all_know(who->in);
+        world.cancelled++;
+    }
+    unlock();
 }
 
 #endif
