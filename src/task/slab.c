@@ -49,19 +49,25 @@ static struct weft_task *carve(struct wefti_slab *slab, unsigned size_class) {
     return task;
 }
 
-/* Under the lock: what the depot has, from the lowest address of a chunk on.  NULL: nothing. */
-static struct wefti_link *find(struct wefti_slab *slab, unsigned size_class) {
-    struct wefti_chunk *chunk = slab->classes[size_class].open;
-    if (!chunk)
-        return NULL;
-    while (!chunk->map[chunk->low])
-        chunk->low++;
-    uint64_t *word = &chunk->map[chunk->low];
-    size_t at = (chunk->low * 64 + (size_t)__builtin_ctzll(*word)) * 64;
-    *word &= *word - 1;
-    if (!--chunk->free)
-        slab->classes[size_class].open = chunk->next_open;
-    return (struct wefti_link *)(void *)((char *)chunk + at);
+/* Under the lock: up to so many of what the depot has, from the lowest address of a chunk on, to *end.  How many. */
+static uint32_t find(struct wefti_slab *slab, unsigned size_class, struct wefti_link ***end, uint32_t count) {
+    uint32_t found = 0;
+    for (struct wefti_chunk *chunk; found < count && (chunk = slab->classes[size_class].open);) {
+        while (!chunk->map[chunk->low])
+            chunk->low++;
+        char *from = (char *)chunk + (size_t)chunk->low * 64 * 64;
+        uint64_t bits = chunk->map[chunk->low];
+        uint32_t before = found;
+        for (; bits && found < count; bits &= bits - 1, found++) {
+            **end = (struct wefti_link *)(void *)(from + (size_t)__builtin_ctzll(bits) * 64);
+            *end = &(**end)->next;
+        }
+        chunk->map[chunk->low] = bits;
+        chunk->free -= found - before;
+        if (!chunk->free)
+            slab->classes[size_class].open = chunk->next_open;
+    }
+    return found;
 }
 
 /* Under the lock. */
@@ -78,25 +84,17 @@ static void put(struct wefti_slab *slab, unsigned size_class, struct wefti_link 
     chunk->map[word] |= UINT64_C(1) << at % 64;
 }
 
-/* Under the lock: one that is free, or new.  NULL: no memory. */
-static struct wefti_link *find_or_carve(struct wefti_slab *slab, unsigned size_class) {
-    struct wefti_link *slot = find(slab, size_class);
-    struct weft_task *task = slot ? NULL : carve(slab, size_class);
-    return task ? &task->link : slot;
-}
-
-/* For an empty cache.  Few at a time: a carved slot is a touched page. */
-static struct wefti_magazine refill(struct wefti_slab *slab, unsigned size_class) {
+/* Up to so many free slots; if there is none, new ones.  None: no memory.  Few at a time: a carved slot is a touched page. */
+static struct wefti_magazine refill(struct wefti_slab *slab, unsigned size_class, uint32_t count) {
     struct wefti_magazine magazine = {NULL, 0};
     struct wefti_link **end = &magazine.first;
     wefti_lock_take(&slab->lock);
-    for (; magazine.count < WEFTI_SLAB_MAGAZINE / 8 || magazine.count == 0; magazine.count++) {
-        struct wefti_link *slot = find_or_carve(slab, size_class);
-        if (!slot)
-            break;
-        *end = slot;
-        end = &slot->next;
-    }
+    magazine.count = find(slab, size_class, &end, count);
+    if (!magazine.count)
+        for (struct weft_task *task; magazine.count < count && (task = carve(slab, size_class)); magazine.count++) {
+            *end = &task->link;
+            end = &task->link.next;
+        }
     *end = NULL;
     wefti_lock_give(&slab->lock);
     return magazine;
@@ -104,10 +102,7 @@ static struct wefti_magazine refill(struct wefti_slab *slab, unsigned size_class
 
 /* An outside thread has no cache. */
 struct wefti_link *wefti_slab_take_outside(struct wefti_slab *slab, unsigned size_class) {
-    wefti_lock_take(&slab->lock);
-    struct wefti_link *slot = find_or_carve(slab, size_class);
-    wefti_lock_give(&slab->lock);
-    return slot;
+    return refill(slab, size_class, 1).first;
 }
 
 void wefti_slab_give_outside(struct wefti_slab *slab, unsigned size_class, struct wefti_link *slot) {
@@ -123,7 +118,7 @@ bool wefti_slab_refill(struct wefti_slab *slab, struct wefti_slab_cache *cache, 
         *loaded = *spare;
         *spare = (struct wefti_magazine){NULL, 0};
     } else {
-        *loaded = refill(slab, size_class);
+        *loaded = refill(slab, size_class, WEFTI_SLAB_MAGAZINE / 8 ? WEFTI_SLAB_MAGAZINE / 8 : 1);
     }
     return loaded->count != 0;
 }
@@ -133,8 +128,10 @@ void wefti_slab_give_full(struct wefti_slab *slab, struct wefti_slab_cache *cach
     struct wefti_magazine *loaded = &cache->classes[size_class].loaded, *spare = &cache->classes[size_class].spare;
     if (spare->count) {
         wefti_lock_take(&slab->lock);
-        while (spare->count)
-            put(slab, size_class, wefti_magazine_take(spare));
+        for (struct wefti_link *each = spare->first, *next; spare->count; each = next, spare->count--) {
+            next = each->next;
+            put(slab, size_class, each);
+        }
         wefti_lock_give(&slab->lock);
     }
     *spare = *loaded;
