@@ -215,8 +215,8 @@ struct wefti_processes {
     _Atomic(struct wefti_handlers *) handlers; /* command.c */
     _Atomic(struct wefti_process_chunk *) chunk[WEFTI_PROCESS_CHUNKS];
     struct {
-        uint64_t *map; /* a bit each: free, and no worker keeps it (worker->slots) */
-        uint32_t count; /* of them */
+        uint64_t *map;
+        struct wefti_bits bits; /* those that are free, and no worker keeps (worker->slots) */
     } free[WEFTI_PROCESS_CHUNKS];
 };
 

@@ -4,8 +4,7 @@
 
 /* In the model a chunk is less than a page. */
 #define CHUNK_BYTES ((sizeof(struct wefti_process_chunk) + 4095) & ~(size_t)4095)
-#define PER_WORD 64u
-#define MAP_BYTES ((WEFTI_PROCESS_CHUNK + PER_WORD - 1) / PER_WORD * sizeof(uint64_t))
+#define MAP_BYTES (WEFTI_BITS_WORDS(WEFTI_PROCESS_CHUNK) * sizeof(uint64_t))
 
 static struct wefti_processes *table_of(struct wefti_annex *annex) {
     return (struct wefti_processes *)(void *)annex; /* its first field */
@@ -133,20 +132,16 @@ static void find_slots(struct wefti_processes *table, struct wefti_chain *into, 
     uint32_t chunks = (table->made + WEFTI_PROCESS_CHUNK - 1) / WEFTI_PROCESS_CHUNK;
     for (; into->count < count && table->low < chunks; table->low += into->count < count) {
         struct wefti_process_chunk *chunk = load_own(&table->chunk[table->low]);
-        uint32_t *left = &table->free[table->low].count;
-        for (uint64_t *word = table->free[table->low].map; *left && into->count < count; word++)
-            for (; *word && into->count < count; *word &= *word - 1, --*left) {
-                size_t at = (size_t)(word - table->free[table->low].map) * PER_WORD + (size_t)__builtin_ctzll(*word);
-                wefti_chain_append(into, &chunk->process[at].free);
-            }
+        struct wefti_bits *bits = &table->free[table->low].bits;
+        while (into->count < count && bits->count)
+            wefti_chain_append(into, &chunk->process[wefti_bits_take(bits, table->free[table->low].map)].free);
     }
 }
 
 /* Under the lock: nobody has it. */
 static void free_slot(struct wefti_processes *table, struct wefti_link *slot) {
-    uint32_t index = process_of(slot)->index, at = index / WEFTI_PROCESS_CHUNK, i = index % WEFTI_PROCESS_CHUNK;
-    table->free[at].map[i / PER_WORD] |= UINT64_C(1) << i % PER_WORD;
-    table->free[at].count++;
+    uint32_t index = process_of(slot)->index, at = index / WEFTI_PROCESS_CHUNK;
+    wefti_bits_add(&table->free[at].bits, table->free[at].map, index % WEFTI_PROCESS_CHUNK);
     table->low = at < table->low ? at : table->low;
 }
 

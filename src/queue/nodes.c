@@ -1,8 +1,8 @@
 /* nodes.c - the depot of small blocks (nodes.h has the design). */
 #include "queue/nodes.h"
 
-#define PER_WORD 64u
-#define WORDS ((WEFTI_NODES_CHUNK + PER_WORD - 1) / PER_WORD)
+#include "base/bits.h"
+
 #define BYTES ((size_t)WEFTI_NODES_CHUNK * WEFTI_NODE_SIZE)
 #define CHUNK_BYTES (BYTES < 4096 ? 4096 : BYTES) /* in the model less than a page */
 
@@ -11,9 +11,8 @@ struct wefti_nodes_chunk {
     struct wefti_nodes_chunk *next;     /* of all */
     struct wefti_nodes_chunk *next_open; /* of those that have free ones */
     uint32_t made; /* nodes, from the first, that were ever taken */
-    uint32_t free; /* of them are free */
-    uint32_t low;  /* the words before this are 0 */
-    uint64_t map[WORDS];
+    struct wefti_bits free; /* of them */
+    uint64_t map[WEFTI_BITS_WORDS(WEFTI_NODES_CHUNK)];
 };
 #define FIRST ((uint32_t)((sizeof(struct wefti_nodes_chunk) + WEFTI_NODE_SIZE - 1) / WEFTI_NODE_SIZE))
 
@@ -55,13 +54,9 @@ static void carve(struct wefti_nodes *nodes, struct wefti_chain *into, uint32_t 
 /* Free ones, in the order of their addresses. */
 static void collect(struct wefti_nodes *nodes, struct wefti_chain *into, uint32_t count) {
     for (struct wefti_nodes_chunk *chunk; into->count < count && (chunk = nodes->open);) {
-        while (!chunk->map[chunk->low])
-            chunk->low++;
-        uint64_t *word = &chunk->map[chunk->low];
-        uint32_t at = chunk->low * PER_WORD;
-        for (; *word && into->count < count; *word &= *word - 1, chunk->free--)
-            wefti_chain_append(into, node_of(chunk, at + (uint32_t)__builtin_ctzll(*word)));
-        if (!chunk->free)
+        while (into->count < count && chunk->free.count)
+            wefti_chain_append(into, node_of(chunk, wefti_bits_take(&chunk->free, chunk->map)));
+        if (!chunk->free.count)
             nodes->open = chunk->next_open;
     }
 }
@@ -101,14 +96,11 @@ void wefti_nodes_drain(struct wefti_nodes *nodes, struct wefti_chain *from) {
     }
     for (struct wefti_link *node; (node = wefti_chain_take(from));) {
         struct wefti_nodes_chunk *chunk = chunk_of(node);
-        uint32_t index = (uint32_t)(((uintptr_t)node - (uintptr_t)chunk) / WEFTI_NODE_SIZE), word = index / PER_WORD;
-        if (!chunk->free++) {
+        if (!chunk->free.count) {
             chunk->next_open = nodes->open;
             nodes->open = chunk;
-            chunk->low = word;
         }
-        chunk->low = word < chunk->low ? word : chunk->low;
-        chunk->map[word] |= UINT64_C(1) << index % PER_WORD;
+        wefti_bits_add(&chunk->free, chunk->map, (uint32_t)(((uintptr_t)node - (uintptr_t)chunk) / WEFTI_NODE_SIZE));
     }
     wefti_lock_give(&nodes->lock);
 }

@@ -5,6 +5,7 @@
 
 const uint16_t wefti_slab_size[WEFTI_SLAB_CLASSES] = {64, 128, 192, 256, 384, 512};
 
+#define UNIT WEFTI_SLAB_UNIT
 #define CHUNK_HEADER                                                                                                   \
     ((sizeof(struct wefti_chunk) + 127) &                                                                              \
      ~(size_t)127) /* so that slots of 128 bytes are aligned, and fetched as a pair of lines */
@@ -53,18 +54,12 @@ static struct weft_task *carve(struct wefti_slab *slab, unsigned size_class) {
 static uint32_t find(struct wefti_slab *slab, unsigned size_class, struct wefti_link ***end, uint32_t count) {
     uint32_t found = 0;
     for (struct wefti_chunk *chunk; found < count && (chunk = slab->classes[size_class].open);) {
-        while (!chunk->map[chunk->low])
-            chunk->low++;
-        char *from = (char *)chunk + (size_t)chunk->low * 64 * 64;
-        uint64_t bits = chunk->map[chunk->low];
-        uint32_t before = found;
-        for (; bits && found < count; bits &= bits - 1, found++) {
-            **end = (struct wefti_link *)(void *)(from + (size_t)__builtin_ctzll(bits) * 64);
+        for (; found < count && chunk->free.count; found++) {
+            **end =
+                (struct wefti_link *)(void *)((char *)chunk + (size_t)wefti_bits_take(&chunk->free, chunk->map) * UNIT);
             *end = &(**end)->next;
         }
-        chunk->map[chunk->low] = bits;
-        chunk->free -= found - before;
-        if (!chunk->free)
+        if (!chunk->free.count)
             slab->classes[size_class].open = chunk->next_open;
     }
     return found;
@@ -74,14 +69,11 @@ static uint32_t find(struct wefti_slab *slab, unsigned size_class, struct wefti_
 static void put(struct wefti_slab *slab, unsigned size_class, struct wefti_link *slot) {
     uintptr_t address = (uintptr_t)slot;
     struct wefti_chunk *chunk = (struct wefti_chunk *)(address & ~(uintptr_t)(WEFTI_SLAB_CHUNK - 1));
-    uint32_t at = (uint32_t)(address & (WEFTI_SLAB_CHUNK - 1)) / 64, word = at / 64;
-    if (!chunk->free++) {
+    if (!chunk->free.count) {
         chunk->next_open = slab->classes[size_class].open;
         slab->classes[size_class].open = chunk;
-        chunk->low = word;
     }
-    chunk->low = word < chunk->low ? word : chunk->low;
-    chunk->map[word] |= UINT64_C(1) << at % 64;
+    wefti_bits_add(&chunk->free, chunk->map, (uint32_t)(address & (WEFTI_SLAB_CHUNK - 1)) / UNIT);
 }
 
 /* Up to so many free slots; if there is none, new ones.  None: no memory.  Few at a time: a carved slot is a touched page. */

@@ -13,6 +13,7 @@
 #ifndef WEFTI_TASK_SLAB_H
 #define WEFTI_TASK_SLAB_H
 
+#include "base/bits.h"
 #include "plat/cache.h"
 #include "queue/lock.h"
 #include "task/task.h"
@@ -24,6 +25,8 @@
 #ifndef WEFTI_SLAB_MAGAZINE
 #define WEFTI_SLAB_MAGAZINE 512u
 #endif
+
+#define WEFTI_SLAB_UNIT 64u /* bytes: sizes are multiples of it */
 
 /* A magazine: slots linked by link.next. */
 struct wefti_magazine {
@@ -44,10 +47,8 @@ struct wefti_chunk {
     _Atomic uint32_t carved; /* slots handed out so far; they begin behind this header */
     /* Of the depot, under its lock; on a line that others do not look at. */
     _Alignas(64) struct wefti_chunk *next_open; /* that has free slots of its class */
-    uint32_t free; /* how many */
-    uint32_t low; /* words of the map before this are 0 */
-    uint64_t map[WEFTI_SLAB_CHUNK / 64 /
-                 64]; /* a bit for 64 bytes, so that nobody divides: that of a free slot's first is set */
+    struct wefti_bits free; /* a bit for each unit, so that nobody divides: that of a free slot's first one */
+    uint64_t map[WEFTI_BITS_WORDS(WEFTI_SLAB_CHUNK / WEFTI_SLAB_UNIT)];
 };
 
 struct wefti_slab {
