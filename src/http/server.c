@@ -14,7 +14,7 @@
 #define HEAD_MAX ((size_t)1 << 20)
 #define LINGER INT64_C(1000000000) /* ns that it may be silent ... */
 #define LINGER_ALL (10 * LINGER)   /* ... and go on */
-#define LINGER_READS 4096 /* of 20 KiB or more: a client that sends an upload of 64 MiB hears why it was refused */
+#define LINGER_MAX (80u << 20) /* bytes: a client that sends an upload of 64 MiB hears why it was refused */
 
 /* -- Options --------------------------------------------------------------------------------------------------- */
 
@@ -233,12 +233,12 @@ static inline bool answer(struct weft_http *x, int used, weft_http_handler handl
 /* After an error: let the client read the answer before the connection is reset by what it still sends. */
 static __attribute__((noinline)) void linger(struct weft_http *x) {
     int64_t last = weft_after(LINGER_ALL), until;
+    ssize_t n = 1;
     if (weft_shutdown(x->io, SHUT_WR))
         return;
-    for (int i = 0; i < LINGER_READS; i++) {
+    for (size_t size = 0; n > 0 && size < LINGER_MAX; size += (size_t)n) { /* each may be as little as a packet */
         until = weft_after(LINGER);
-        if (weft_read(x->io, x->in, x->in_room, until < last ? until : last) <= 0)
-            break;
+        n = weft_read(x->io, x->in, x->in_room, until < last ? until : last);
     }
 }
 

@@ -1,4 +1,6 @@
 /* http_server.c - the server: requests one after another, bodies both ways, errors and limits. */
+#include <weft/stream.h>
+
 #include "http_fixture.h"
 
 #define POST(path, fields) "POST " path " HTTP/1.1\r\nHost: h\r\n" fields "\r\n"
@@ -303,6 +305,53 @@ static int unread(void *unused) {
     return 0;
 }
 API_TEST(http_unread_body, "", .workers = {1, 2}) { io_run(unread, NULL); }
+
+/* The same by way of a network that brings a packet at a time: what counts is how much has come, not in how many pieces. */
+static ssize_t packet_read(void *below, const weft_stream_call *call, const struct iovec *parts, int count) {
+    (void)count;
+    return weft_read(below, parts->iov_base, parts->iov_len < 100 ? parts->iov_len : 100, call->until);
+}
+static ssize_t packet_write(void *below, const weft_stream_call *call, const struct iovec *parts, int count) {
+    return weft_writev(below, parts, count, call->until);
+}
+static int packet_wait(void *below, const weft_stream_call *call, int events) {
+    return weft_stream_wait(below, call, events);
+}
+static int packet_shutdown(void *below, int how) { return weft_shutdown(below, how); }
+static int packet_close(void *below) { return weft_close(below); }
+static void packet_discard(void *below) { (void)below; }
+
+static const weft_stream packets = {.size = sizeof(weft_stream),
+                                    .read = packet_read,
+                                    .write = packet_write,
+                                    .wait = packet_wait,
+                                    .shutdown = packet_shutdown,
+                                    .close = packet_close,
+                                    .discard = packet_discard};
+
+static int upload_in(void *arg) {
+    struct flood *flood = arg;
+    say(flood->io, POST("/hello", "Content-Length: 1000000\r\n"));
+    flood_in(flood);
+    hear(flood->io, HELLO_LAST);
+    hear_end(flood->io);
+    return 0;
+}
+
+static int unread_packets(void *unused) {
+    (void)unused;
+    struct site site = SITE(serve_site);
+    struct flood flood = {.size = 1000000};
+    weft_io *below, *io;
+    REQUIRE_EQ(weft_socketpair(&flood.io, &below), 0);
+    REQUIRE_EQ(weft_stream_open(&packets, below, weft_io_fd(below), &io), 0);
+    weft_task *client = io_go(NULL, upload_in, &flood);
+    CHECK_EQ(weft_http_serve_one(io, &site.options, serve_site, &site), 0);
+    CHECK_EQ(weft_close(io), 0);
+    CHECK_EQ(io_join(client), 0);
+    return 0;
+}
+API_TEST(http_unread_packets, "", .workers = {1, 2}) { io_run(unread_packets, NULL); }
 
 /* -- The answer ------------------------------------------------------------------------------------------------ */
 
