@@ -123,15 +123,19 @@ static char *add_type(const struct weft_http *x, char *at, const char *type, int
     return NULL;
 }
 
-/* Into `out`; nothing is sent yet.  type: NULL, or one field more.  w: the calling worker, or NULL. */
+/* Into `out`; nothing is sent yet.  type: NULL, or one field more.  w: the calling worker, or NULL.  whole: the body follows at once, and the
+ * handler will hardly read on. */
 static inline __attribute__((always_inline)) int begin_answer(struct weft_http *x, const struct wefti_worker *w,
-                                                              int status, int64_t length, const char *type) {
+                                                              int status, int64_t length, const char *type,
+                                                              bool whole) {
     if (WEFTI_UNLIKELY(!x || x->phase != WEFTI_HTTP_HEAD || status < 200 || status > 999 || length < -1))
         return -EINVAL;
-    bool bare = has_no_body(status);
+    bool bare = has_no_body(status), keep = x->keep;
     int error = 0;
     if (WEFTI_UNLIKELY(x->body.error || (x->head.expects_continue && !x->sent_continue && !x->body.ended)))
         x->keep = false; /* nobody knows where the next request begins: say so */
+    if (whole && WEFTI_UNLIKELY(x->body.left > (int64_t)WEFTI_HTTP_DISCARD))
+        x->keep = false; /* more of its body is to come than anybody will read now: say so */
     x->chunked = length < 0 && !bare && x->head.minor == 1;
     if (length < 0 && !x->chunked && !bare)
         x->keep = false; /* HTTP/1.0: the end is the end of the connection */
@@ -151,8 +155,10 @@ static inline __attribute__((always_inline)) int begin_answer(struct weft_http *
         at = add(add_number(add(at, "Content-Length: ", 16), (uint64_t)length), "\r\n", 2);
     if (WEFTI_UNLIKELY(!x->keep || x->head.minor == 0 || status == 426 || x->options->server || x->fields_size))
         at = add_rest(x, at, status);
-    if (type && !(at = add_type(x, at, type, &error)))
+    if (type && WEFTI_UNLIKELY(!(at = add_type(x, at, type, &error)))) {
+        x->keep = keep;
         return error;
+    }
     at = add(at, "\r\n", 2);
     x->out_size = (size_t)(at - x->out);
     x->phase = WEFTI_HTTP_BODY;
@@ -160,7 +166,7 @@ static inline __attribute__((always_inline)) int begin_answer(struct weft_http *
 }
 
 int weft_http_begin(weft_http *x, int status, int64_t length) {
-    return begin_answer(x, wefti_worker_here(), status, length, NULL);
+    return begin_answer(x, wefti_worker_here(), status, length, NULL, false);
 }
 
 /* -- The body ------------------------------------------------------------------------------------------------ */
@@ -287,9 +293,7 @@ int weft_http_end(weft_http *x) {
 
 int weft_http_reply(weft_http *x, int status, const char *type, const void *body, size_t size) {
     const struct wefti_worker *w = wefti_worker_here();
-    if (WEFTI_UNLIKELY(x && x->body.left > (int64_t)WEFTI_HTTP_DISCARD))
-        x->keep = false; /* more of its body is to come than anybody will read now: say so */
-    int error = begin_answer(x, w, status, (int64_t)size, type);
+    int error = begin_answer(x, w, status, (int64_t)size, type, true);
     if (WEFTI_UNLIKELY(error))
         return error;
     x->prompt = w != NULL;

@@ -353,6 +353,40 @@ static int unread_packets(void *unused) {
 }
 API_TEST(http_unread_packets, "", .workers = {1, 2}) { io_run(unread_packets, NULL); }
 
+/* A reply that fails has changed nothing: neither before the answer nor after it is the connection's end. */
+static int fails_first(weft_http *x, void *arg) {
+    struct site *site = arg;
+    char buffer[3000];
+    ssize_t n;
+    bool whole = weft_text_is(weft_http_path(x), "/whole");
+    if (whole)
+        CHECK_EQ(weft_http_reply(x, 200, "text\n", "no", 2), -EINVAL);
+    else
+        CHECK_EQ(weft_http_begin(x, 200, 6), 0);
+    CHECK_EQ(weft_http_reply(x, whole ? 20 : 200, NULL, "no", 2), -EINVAL);
+    while ((n = weft_http_read(x, buffer, sizeof buffer)) > 0)
+        ;
+    site->error = (int)n;
+    return whole ? weft_http_reply(x, 200, NULL, "answer", 6) : (int)weft_http_write(x, "answer", 6);
+}
+
+static int failed_replies(void *unused) {
+    (void)unused;
+    struct site site = SITE(fails_first);
+    site_open(&site);
+    struct flood flood = {.io = dial(&site), .size = 700000};
+    for (int i = 0; i < 4; i++) {
+        say(flood.io, i % 2 ? POST("/whole", "Content-Length: 700000\r\n") : POST("/", "Content-Length: 700000\r\n"));
+        flood_in(&flood);
+        hear(flood.io, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nanswer");
+        CHECK_EQ(site.error, 0);
+    }
+    CHECK_EQ(weft_close(flood.io), 0);
+    site_close(&site);
+    return 0;
+}
+API_TEST(http_failed_replies, "", .workers = {1, 2}) { io_run(failed_replies, NULL); }
+
 /* -- The answer ------------------------------------------------------------------------------------------------ */
 
 static int with_fields(weft_http *x, void *unused) {
