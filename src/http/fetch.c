@@ -64,11 +64,12 @@ static bool is_http(const weft_url *url) {
     return weft_text_is_nocase(url->scheme, "http") || weft_text_is_nocase(url->scheme, "https");
 }
 
-/* Servers send spaces and bytes above ASCII that a URL has encoded; what they mean is clear, and every browser goes there.  False: too long. */
+/* Servers send spaces and bytes above ASCII that a URL has encoded; what they mean is clear, and every browser goes there.  Without what follows
+ * a "#", which may be long.  False: too long. */
 static bool encode(weft_text text, char *to, size_t room) {
     static const char hex[] = "0123456789ABCDEF";
     size_t size = 0;
-    for (size_t i = 0; i < text.size && size + 3 < room; i++) {
+    for (size_t i = 0; i < text.size && text.at[i] != '#' && size + 3 < room; i++) {
         unsigned char c = (unsigned char)text.at[i];
         if (c > ' ' && c < 127) {
             to[size++] = (char)c;

@@ -141,6 +141,13 @@ static int serve_moves(weft_http *x, void *arg) {
         far[query.size == 1 ? 1400 : 1300] = 0;
         return send_away(x, 302, far);
     }
+    if (weft_text_is(path, "/part")) { /* which is the client's own, however long it is */
+        char part[3000];
+        memset(part, '\xff', sizeof part - 1);
+        memcpy(part, "/tell#", 6);
+        part[sizeof part - 1] = 0;
+        return send_away(x, 302, part);
+    }
     if (weft_text_is(path, "/nowhere"))
         return weft_http_reply(x, 302, NULL, "?", 1);
     return 0;
@@ -199,6 +206,7 @@ static int redirects(void *unused) {
         fetch_is(&site, with, "GET", "/host", 302, "moved");
         fetch_is(&site, with, "GET", "/far", 404, "not found\n");
         fetch_is(&site, with, "GET", "/far?x", 302, "moved"); /* 4 KiB are the most */
+        fetch_is(&site, with, "GET", "/part", 200, "GET /tell secret|text/x|b|");
         fetch_is(&site, with, "GET", "/none", 404, "not found\n");
     }
     CHECK_EQ(weft_http_pool_idle(pool), 2);
