@@ -202,7 +202,7 @@ int weft_unlink(weft_pid pid) {
     struct wefti_process *me, *it;
     lock_both(self->table, own, pid, &me, &it);
     struct wefti_message *mine = take_out(me, pid), *others = take_out(it, own); /* U1 */
-    bool condemned = !mine && self->reason;
+    bool condemned = !mine && !it && self->reason; /* while it is there, E2 is still to come */
     unlock_both(me, it);
     free_record(self->table, mine);
     free_record(self->table, others);

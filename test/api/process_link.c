@@ -227,6 +227,26 @@ static int part_many(void *arg) {
 }
 API_TEST(process_unlink_parts, "W6 W10", .workers = {1, 2, 4}) { in_process(part_many, NULL); }
 
+/* Who is about to end parts all the same from one that lives: there is no end of that one to speak of. */
+static int part_condemned(void *arg) {
+    weft_pid living = *(weft_pid *)arg;
+    REQUIRE_EQ(weft_link(living), 0);
+    REQUIRE_EQ(weft_process_exit(NULL, weft_self(), -EXDEV), 0);
+    CHECK_EQ(weft_unlink(living), 0);
+    CHECK_EQ(weft_unlink(living), 0); /* and there was no link */
+    return 0;
+}
+static int part_from_the_living(void *arg) {
+    weft_pid self = weft_self(), pid;
+    uint64_t monitor;
+    (void)arg;
+    weft_process_spec spec = spec_of(part_condemned, &self);
+    REQUIRE_EQ(weft_process_spawn_monitored(&spec, &pid, &monitor), 0);
+    expect_down(pid, monitor, -EXDEV);
+    return 0;
+}
+API_TEST(process_unlink_condemned, "W6 W10", .workers = {1, 2}) { in_process(part_from_the_living, NULL); }
+
 /* Who is linked, and links again while the other ends, ends with it all the same. */
 static int link_twice(void *arg) {
     weft_pid pid = go_process(NULL, die_soon, arg);
