@@ -83,7 +83,9 @@ int weft_process_stop_all(weft_runtime *rt, weft_deadline until, weft_process_le
         return -ENOMEM;
     if (load_relaxed(&table->closing)) /* a flag */
         return -EBUSY;
-    int64_t patience = until == WEFT_NOW ? STOP_TIMEOUT : until == WEFT_NEVER ? INT64_MAX : until - wefti_clock();
+    int64_t now = wefti_clock(), patience = until > now ? until - now : 0;
+    if (until == WEFT_NOW || until == WEFT_NEVER)
+        patience = until == WEFT_NOW ? STOP_TIMEOUT : INT64_MAX;
     struct stop stop = {table, patience, 0, left, room, 0};
     weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
     weft_task *task;

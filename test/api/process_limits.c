@@ -235,6 +235,16 @@ API_TEST(process_stop_all_default, "W36", .workers = {1}, .sched = "sim") {
     CHECK_EQ(weft_process_stop_all(rt, WEFT_NOW, NULL, 0), 1);
     fixture_end(rt);
 }
+/* A time that has passed, however long ago. */
+API_TEST(process_stop_all_past, "W36", .workers = {1, 2}) {
+    static const weft_deadline past[] = {1, -1, INT64_MIN};
+    for (size_t i = 0; i < sizeof past / sizeof *past; i++) {
+        weft_runtime *rt = fixture_begin_patient();
+        go_process(rt, deaf, NULL);
+        CHECK_EQ(weft_process_stop_all(rt, past[i], NULL, 0), 1);
+        fixture_end(rt);
+    }
+}
 /* One that is never idle: time passes all the same, also where it is virtual. */
 static int again(void *state, const weft_message *events, size_t count, weft_step *out) {
     (void)state, (void)events, (void)count;
