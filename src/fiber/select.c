@@ -81,16 +81,17 @@ static unsigned begin_all(struct select *s, int *failure) {
     return s->count;
 }
 
-/* Take out the first `count` of them.  Then nobody knows of us any more: the index of the one that was served, or -1. */
+/* Take out the first `count` of them; the choice has been made, or given up.  Then nobody knows of us any more: the index of the one that was
+ * served, or -1. */
 static int end_all(struct select *s, unsigned count) {
-    uint32_t taken = load_relaxed(&s->choice.taken); /* a hint: that one is out already, if it was served */
+    uint32_t taken = load_relaxed(&s->choice.taken); /* nobody changes it any more */
     for (unsigned i = 0; i < count; i++) {
         unsigned at = s->order[i];
         weft_case *c = &s->cases[at];
-        if (c->kind && c->kind->begin && !(at + 1 == taken && wefti_waiter_is_served(&s->waiters[at])))
+        if (c->kind && c->kind->begin && at + 1 != taken) /* that one is out, and its thing may be gone */
             c->kind->end(c, &s->waiters[at]);
     }
-    return (int)load_relaxed(&s->choice.taken) - 1; /* the locks order it */
+    return taken == WEFTI_GIVEN_UP ? -1 : (int)taken - 1;
 }
 
 /* -- The call ------------------------------------------------------------------------------------------------ */
@@ -145,10 +146,10 @@ static int select_in(struct select *s, weft_deadline until) {
         unsigned begun = begin_all(s, &why);
         if (!why)
             why = begun == s->count ? wait_any(s, first) : -EAGAIN;
+        if (why)
+            wefti_choice_give_up(&s->choice, s->waiters); /* or it is served after all */
         index = end_all(s, begun);
         if (index >= 0) {
-            if (why)
-                wefti_waiter_settle(&s->waiters[index]); /* served after all */
             if (fired(s, index))
                 return index;
             continue;

@@ -6,6 +6,8 @@
 /* ... of a fiber that only the serving worker may run: it cannot go on before B3. */
 #define LOCAL ((wefti_waker)4)
 
+#define LOOKS 64u /* between two turns of other threads */
+
 int wefti_waiter_init(struct wefti_waiter *waiter) {
     struct wefti_worker *w = wefti_worker_here();
     struct weft_task *task = w ? wefti_current(w) : NULL;
@@ -50,6 +52,19 @@ int wefti_waiter_wait_any(struct wefti_waiter *waiters, struct wefti_choice *cho
 void wefti_waiter_settle(struct wefti_waiter *waiter) {
     if (waiter->waker & 1) /* the token is on its way to the stack of this thread */
         wefti_park_sleep((struct wefti_park *)(waiter->waker - 1), INT64_MAX);
+}
+
+bool wefti_choice_give_up(struct wefti_choice *choice, struct wefti_waiter *waiters) {
+    uint32_t found = 0;
+    if (cas_relaxed(&choice->taken, &found, WEFTI_GIVEN_UP)) /* as claim */
+        return true;
+    wefti_waiter_settle(&waiters[found - 1]);
+    for (unsigned looks = 1; !wefti_waiter_is_served(&waiters[found - 1]); looks++) /* of a fiber: it is about to be */
+        if (looks % LOOKS == 0)
+            wefti_thread_yield(); /* ... by a thread that does not run just now */
+        else
+            wefti_relax();
+    return false;
 }
 
 struct wefti_waiter *wefti_waiters_take_count(struct wefti_waiters *list, uint32_t *strays) {

@@ -16,6 +16,7 @@
  * Select. Several records, each in another thing's list, share a choice.  Who serves one must first win the choice (claim), and skips
  *         the record when another has: under the lock of its own thing, so the record is still there.  The select still comes by that thing
  *         afterwards, to see that the record is out: a thing that its users may free counts such strays until then, and is busy.
+ *         A select that is late or cancelled wins the choice itself before it comes by, or learns who has: whoever serves it may free the thing.
  *
  *         wefti_lock_take(&sem->lock);
  *         if (sem->count > 0) { sem->count--; wefti_lock_give(&sem->lock); return 0; }
@@ -43,8 +44,9 @@ enum { WEFTI_WAITING = 0, WEFTI_SERVED = 1 };
 
 /* Shared by the records of one select. */
 struct wefti_choice {
-    _Atomic uint32_t taken; /* 0, or 1 + index of the record that was claimed */
+    _Atomic uint32_t taken; /* 0, or 1 + index of the record that was claimed, or WEFTI_GIVEN_UP */
 };
+#define WEFTI_GIVEN_UP UINT32_MAX
 
 struct wefti_waiter {
     struct wefti_waiter *next, *prev;
@@ -82,6 +84,8 @@ static inline int wefti_waiter_wait_fiber(struct wefti_waiter *waiter, struct we
 }
 /* The same for the records of a choice, of which one is served. */
 int wefti_waiter_wait_any(struct wefti_waiter *waiters, struct wefti_choice *choice, int64_t until, const char *what);
+/* After one that failed: nobody is to win the choice any more.  False: somebody has, and the record is served by now. */
+bool wefti_choice_give_up(struct wefti_choice *choice, struct wefti_waiter *waiters);
 /* After a wait that failed, when the record was found to be served: be sure that the server is done with it. */
 void wefti_waiter_settle(struct wefti_waiter *waiter);
 /* Has it been served?  What the server filled in may then be read. */

@@ -345,3 +345,24 @@ MC_TEST(select_leaves_event, .proves = "R27", .bound = 3, .seconds = 2) {
     }
     mc_assert(weft_chan_destroy(first) == 0);
 }
+
+/* Served when it is already late: it has got the value, and whoever gave it may free the channel at once. */
+static void select_late_first(void *unused) {
+    (void)unused;
+    uint64_t v = 0, w = 0;
+    weft_case cases[] = {weft_case_recv(first, &v), weft_case_recv(second, &w)};
+    int index = weft_select(cases, 2, soon());
+    mc_assert(index == 0 ? cases[0].result == 0 && v == 7 : index == -ETIMEDOUT && v == 0);
+}
+MC_TEST(select_late_leaves, .proves = "R28", .timeouts = 1, .bound = 3, .seconds = 2) {
+    mc_assert(weft_chan_create(8, 0, &first) == 0 && weft_chan_create(8, 0, &second) == 0);
+    int t = mc_spawn(select_late_first, NULL);
+    uint64_t v = 7;
+    int error = weft_chan_send(first, &v, WEFT_NOW);
+    mc_assert(error == 0 || error == -ETIMEDOUT);
+    bool freed = !error && weft_chan_destroy(first) == 0;
+    mc_assert(freed || error);
+    mc_join(t);
+    mc_assert(freed || weft_chan_destroy(first) == 0);
+    mc_assert(weft_chan_destroy(second) == 0);
+}
