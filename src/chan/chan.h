@@ -8,7 +8,8 @@
  *           room, by whoever made the room.  So order is kept, and who is woken has nothing left to do.
  *         3 Closed: nobody waits.
  *         4 The last touch of a server is giving the lock back, and who was served does not come back.  So a channel may be freed by who has
- *           the lock once, and then no more calls: wefti_chan_end.  Selects that have got something elsewhere do come by: `strays`.
+ *           the lock once, and then no more calls: wefti_chan_end.  Selects that have got something elsewhere do come by, and who has given up:
+ *           `strays`.
  * Cells.  A poll task that waits has its value in a cell, which is the channel's: a value that was granted and never fetched goes back to the
  *         front, with its cell, and no memory is needed for it.  Cells are kept for the next one.
  * Checked by.  test/model/chan.c
@@ -65,7 +66,8 @@ struct wefti_chan {
     struct wefti_cell *returned; /* values granted and given back: older than the buffer's; by `turn` */
     uint64_t turns;
     uint32_t lent; /* cells in use */
-    uint32_t strays; /* records of selects that are over, taken out before these have come by (wait.h) */
+    uint32_t
+        strays; /* records of selects that are over and of who has given up, taken out before these have come by (wait.h) */
     _Atomic uint32_t refs;
     uint32_t bytes; /* of our memory; 0: the caller's */
 };

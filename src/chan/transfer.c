@@ -70,13 +70,12 @@ static int wait_in(struct wefti_chan *ch, struct wefti_waiters *list, void *slot
     wefti_bias_give(&ch->lock);
     error = WEFTI_LIKELY(self != NULL) ? wefti_waiter_wait_fiber(&waiter, self, until, what)
                                        : wefti_waiter_wait(&waiter, until, what);
-    if (WEFTI_UNLIKELY(error != 0)) {
+    if (WEFTI_UNLIKELY(error != 0) &&
+        wefti_waiter_give_up(&waiter)) { /* else served after all, and the channel may be gone */
         wefti_chan_lock(ch);
-        bool removed = wefti_waiters_remove(list, &waiter);
+        ch->strays -= wefti_waiters_end(list, &waiter);
         wefti_bias_give(&ch->lock);
-        if (removed)
-            return error;
-        wefti_waiter_settle(&waiter); /* served after all */
+        return error;
     }
     return (int)waiter.result;
 }

@@ -67,10 +67,17 @@ bool wefti_choice_give_up(struct wefti_choice *choice, struct wefti_waiter *wait
     return false;
 }
 
+/* As claim, also of one that waits for one thing only.  A fiber that only we may run has not given up: it would have come by. */
+static bool claim_own(struct wefti_waiter *waiter) {
+    struct wefti_worker *w = wefti_worker_self();
+    uint32_t nobody = 0;
+    return (w && wefti_waiter_is_here(waiter, w)) || cas_relaxed(&waiter->own.taken, &nobody, 1); /* as claim */
+}
+
 struct wefti_waiter *wefti_waiters_take_count(struct wefti_waiters *list, uint32_t *strays) {
     for (struct wefti_waiter *waiter; (waiter = list->first);) {
         wefti_waiters_remove(list, waiter);
-        if (wefti_waiter_claim(waiter))
+        if (waiter->choice ? wefti_waiter_claim(waiter) : claim_own(waiter))
             return waiter;
         ++*strays;
     }
@@ -78,8 +85,12 @@ struct wefti_waiter *wefti_waiters_take_count(struct wefti_waiters *list, uint32
 }
 
 struct wefti_waiter *wefti_waiters_take(struct wefti_waiters *list) {
-    uint32_t strays = 0;
-    return wefti_waiters_take_count(list, &strays);
+    for (struct wefti_waiter *waiter; (waiter = list->first);) {
+        wefti_waiters_remove(list, waiter);
+        if (wefti_waiter_claim(waiter))
+            return waiter;
+    }
+    return NULL;
 }
 
 wefti_waker wefti_waiter_serve(struct wefti_waiter *waiter) {

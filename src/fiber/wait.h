@@ -17,6 +17,7 @@
  *         the record when another has: under the lock of its own thing, so the record is still there.  The select still comes by that thing
  *         afterwards, to see that the record is out: a thing that its users may free counts such strays until then, and is busy.
  *         A select that is late or cancelled wins the choice itself before it comes by, or learns who has: whoever serves it may free the thing.
+ *         For the same reason who waits for such a thing only has a choice of one: A3 begins with give_up.
  *
  *         wefti_lock_take(&sem->lock);
  *         if (sem->count > 0) { sem->count--; wefti_lock_give(&sem->lock); return 0; }
@@ -53,7 +54,10 @@ struct wefti_waiter {
     bool linked;                 /* in a list; under the thing's lock */
     struct wefti_park park;      /* of a waiting thread */
     _Atomic uint32_t state;
-    uint32_t index;              /* in its choice */
+    union {
+        uint32_t index;          /* in its choice */
+        struct wefti_choice own; /* of one without: things that count strays ask this before they serve it */
+    };
     struct wefti_choice *choice; /* NULL: waits for one thing only */
     wefti_waker waker;           /* whom to wake */
     void *slot;                  /* where a value is to go, or comes from; the thing's */
@@ -72,6 +76,7 @@ int wefti_waiter_init(struct wefti_waiter *waiter);
 static inline void wefti_waiter_init_task(struct wefti_waiter *waiter, struct weft_task *self) {
     waiter->linked = false;
     waiter->choice = NULL;
+    store_relaxed(&waiter->own.taken, 0); /* as `state` */
     waiter->waker = wefti_waker_task(self);
     store_relaxed(&waiter->state, WEFTI_WAITING); /* published by the thing's lock */
 }
@@ -86,6 +91,10 @@ static inline int wefti_waiter_wait_fiber(struct wefti_waiter *waiter, struct we
 int wefti_waiter_wait_any(struct wefti_waiter *waiters, struct wefti_choice *choice, int64_t until, const char *what);
 /* After one that failed: nobody is to win the choice any more.  False: somebody has, and the record is served by now. */
 bool wefti_choice_give_up(struct wefti_choice *choice, struct wefti_waiter *waiters);
+/* The same of a record without a choice, for a thing that counts strays. */
+static inline bool wefti_waiter_give_up(struct wefti_waiter *waiter) {
+    return wefti_choice_give_up(&waiter->own, waiter);
+}
 /* After a wait that failed, when the record was found to be served: be sure that the server is done with it. */
 void wefti_waiter_settle(struct wefti_waiter *waiter);
 /* Has it been served?  What the server filled in may then be read. */
@@ -160,9 +169,10 @@ static inline bool wefti_waiter_claim(struct wefti_waiter *waiter) {
 
 /* Take out the first that can be served, and claim it; NULL: nobody waits. */
 struct wefti_waiter *wefti_waiters_take(struct wefti_waiters *list);
-/* The same, and count in *strays the records of selects that are over which it has taken out: these selects have not come by yet. */
+/* The same, and count in *strays the records it has taken out of selects that are over, and of others that have given up: these have not come by
+ * yet. */
 struct wefti_waiter *wefti_waiters_take_count(struct wefti_waiters *list, uint32_t *strays);
-/* A record of a select that is over, or given up, which has come by: true when it was counted as a stray. */
+/* A record of a select that is over, or of whoever has given up, which has come by: true when it was counted as a stray. */
 static inline bool wefti_waiters_end(struct wefti_waiters *list, struct wefti_waiter *waiter) {
     return !wefti_waiters_remove(list, waiter) && !wefti_waiter_is_served(waiter);
 }

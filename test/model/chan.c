@@ -239,6 +239,24 @@ MC_TEST(chan_freed_by_sender, .proves = "R27", .bound = 3) {
     mc_join(a);
 }
 
+/* The same of one that is late, and has been served all the same. */
+static void recv_heap_late(void *unused) {
+    (void)unused;
+    uint64_t v = 0;
+    int error = weft_chan_recv(heap, &v, INT64_C(1) << 40); /* the checker decides when that is */
+    mc_assert(error ? error == -ETIMEDOUT && v == 0 : v == 5);
+}
+MC_TEST(chan_freed_by_sender_late, .proves = "R28", .timeouts = 1, .bound = 3) {
+    mc_assert(weft_chan_create(8, 0, &heap) == 0);
+    int a = mc_spawn(recv_heap_late, NULL);
+    uint64_t v = 5;
+    int error = weft_chan_send(heap, &v, WEFT_NOW);
+    bool freed = !error && weft_chan_destroy(heap) == 0;
+    mc_assert(error ? error == -ETIMEDOUT : freed);
+    mc_join(a);
+    mc_assert(freed || weft_chan_destroy(heap) == 0);
+}
+
 static void use_and_drop(void *unused) {
     (void)unused;
     uint64_t v = 5;
