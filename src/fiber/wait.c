@@ -67,8 +67,7 @@ bool wefti_choice_give_up(struct wefti_choice *choice, struct wefti_waiter *wait
     return false;
 }
 
-/* As claim, also of one that waits for one thing only.  A fiber that only we may run has not given up: it would have come by. */
-static bool claim_own(struct wefti_waiter *waiter) {
+bool wefti_waiter_claim_own(struct wefti_waiter *waiter) {
     struct wefti_worker *w = wefti_worker_self();
     uint32_t nobody = 0;
     return (w && wefti_waiter_is_here(waiter, w)) || cas_relaxed(&waiter->own.taken, &nobody, 1); /* as claim */
@@ -77,7 +76,7 @@ static bool claim_own(struct wefti_waiter *waiter) {
 struct wefti_waiter *wefti_waiters_take_count(struct wefti_waiters *list, uint32_t *strays) {
     for (struct wefti_waiter *waiter; (waiter = list->first);) {
         wefti_waiters_remove(list, waiter);
-        if (waiter->choice ? wefti_waiter_claim(waiter) : claim_own(waiter))
+        if (waiter->choice ? wefti_waiter_claim(waiter) : wefti_waiter_claim_own(waiter))
             return waiter;
         ++*strays;
     }

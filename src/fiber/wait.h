@@ -167,6 +167,8 @@ static inline bool wefti_waiter_claim(struct wefti_waiter *waiter) {
            cas_relaxed(&waiter->choice->taken, &nobody, waiter->index + 1); /* `state` and the locks order the rest */
 }
 
+/* The same of one without a choice, for a thing that is told who has given up.  A fiber that only we may run has not: it would have come by. */
+bool wefti_waiter_claim_own(struct wefti_waiter *waiter);
 /* Take out the first that can be served, and claim it; NULL: nobody waits. */
 struct wefti_waiter *wefti_waiters_take(struct wefti_waiters *list);
 /* The same, and count in *strays the records it has taken out of selects that are over, and of others that have given up: these have not come by

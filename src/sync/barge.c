@@ -29,7 +29,7 @@ static void serve(struct wefti_sync *s, const struct wefti_barge *kind, uint64_t
             s->flags += WEFTI_WOKEN;
         first->result = hand ? WEFTI_OWNED : WEFTI_TRY_AGAIN;
         wefti_waiters_remove(&s->waiters, first);
-        wakes->waker[wakes->count++] = wefti_waiter_serve(first);
+        wakes->waker[wakes->count++] = wefti_sync_serve(s, first);
     }
     uint64_t tell = s->waiters.first && !on_their_way(s) ? WEFTI_WAITERS : 0;
     store_release(&s->word, word | tell); /* U4, pairs with L1 */
@@ -166,6 +166,7 @@ static int get_slowly(struct wefti_sync *s, const struct wefti_barge *kind, stru
         if (waiter->result == WEFTI_OWNED)
             return 0;
         store_relaxed(&waiter->state, WEFTI_WAITING); /* nobody knows of it */
+        store_relaxed(&waiter->own.taken, 0); /* nor of that */
     }
 }
 

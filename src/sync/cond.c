@@ -62,9 +62,12 @@ int weft_cond_wait(weft_cond *cond, weft_mutex *mutex, weft_deadline until) {
         return why;
     weft_mutex_unlock(mutex); /* C3 */
     why = wefti_waiter_wait(&waiter, until, wefti_words(WEFTI_A_CONDITION));
+    if (why && !wefti_waiter_give_up(&waiter))
+        why = 0; /* signalled after all, and it may be gone */
     if (why) {
         wefti_lock_take(&s->lock);
         bool gone = wefti_waiters_remove(&s->waiters, &waiter);
+        s->flags -= gone ? 0 : WEFTI_SYNC_SERVER; /* as wefti_sync_sleep */
         left(s);
         wefti_lock_give(&s->lock);
         if (!gone) {
@@ -86,7 +89,7 @@ int weft_cond_signal(weft_cond *cond) {
     struct wefti_waiter *first = s->waiters.first;
     if (first) {
         wefti_waiters_remove(&s->waiters, first);
-        wakes.waker[wakes.count++] = wefti_waiter_serve(first);
+        wakes.waker[wakes.count++] = wefti_sync_serve(s, first);
         left(s);
     }
     wefti_wakes_end(&wakes, s);

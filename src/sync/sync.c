@@ -3,11 +3,12 @@
 
 int wefti_sync_sleep(struct wefti_sync *sync, struct wefti_waiter *waiter, int64_t until, const char *what) {
     int why = wefti_waiter_wait(waiter, until, what);
-    if (!why)
+    if (!why || !wefti_waiter_give_up(waiter)) /* served, and it may be gone */
         return 0;
     wefti_lock_take(&sync->lock);
     if (wefti_waiters_remove(&sync->waiters, waiter)) /* recheck */
         return why;
+    sync->flags -= WEFTI_SYNC_SERVER; /* who served us has counted us */
     wefti_lock_give(&sync->lock);
     wefti_waiter_settle(waiter); /* served after all */
     return 0;
@@ -27,8 +28,14 @@ static void wake_all(struct wefti_wakes *wakes) {
     wakes->count = 0;
 }
 
+wefti_waker wefti_sync_serve(struct wefti_sync *sync, struct wefti_waiter *waiter) {
+    if (!waiter->choice && !wefti_waiter_claim_own(waiter))
+        sync->flags += WEFTI_SYNC_SERVER;
+    return wefti_waiter_serve(waiter);
+}
+
 void wefti_wakes_serve(struct wefti_wakes *wakes, struct wefti_sync *sync, struct wefti_waiter *waiter) {
-    wakes->waker[wakes->count++] = wefti_waiter_serve(waiter);
+    wakes->waker[wakes->count++] = wefti_sync_serve(sync, waiter);
     if (wakes->count == WEFTI_WAKES)
         wefti_wakes_pause(wakes, sync);
 }

@@ -13,7 +13,7 @@
  *         by who gets the sum.  Under the lock too: the bit may have gone before the lock was had.
  * End.    A call touches the object last when it gives the lock back, or with its one change of the word.  So whoever takes the lock once
  *         after that, as destroy does, may free the memory.  A call that serves many lets go of the lock in between; it counts
- *         itself in `flags` meanwhile, and destroy waits for it.
+ *         itself in `flags` meanwhile, and destroy waits for it.  So does it for one that was late or cancelled, and served on its way to the lock.
  * Checked by.  test/model/sync_*.c
  */
 #ifndef WEFTI_SYNC_SYNC_H
@@ -42,7 +42,8 @@ struct wefti_sync {
 #define WEFTI_WOKEN 2u           /* times: barge.h */
 #define WEFTI_WOKEN_MASK 0x7eu
 #define WEFTI_SYNC_DEAD 0x80u    /* destroyed; the word is WEFTI_WAITERS, which sends everyone here */
-#define WEFTI_SYNC_SERVER 0x100u /* times: calls that have let go of the lock while they serve */
+#define WEFTI_SYNC_SERVER                                                                                              \
+    0x100u /* times: calls that have let go of the lock while they serve, or that were served when they had given up */
 
 _Static_assert(WEFTI_WAKES *WEFTI_WOKEN <= WEFTI_WOKEN_MASK, "as many as are woken at once");
 _Static_assert(sizeof(struct wefti_sync) == sizeof(weft_sync_room), "the public room");
@@ -75,7 +76,7 @@ static inline int wefti_sync_wait(struct wefti_sync *sync, struct wefti_waiter *
 /* What lies in a weft_wait that is used here. */
 struct wefti_sync_poll {
     struct wefti_poll_wait poll;
-    int64_t since;   /* barge.h: when it began to wait */
+    int64_t since; /* barge.h: when it began to wait */
     void *passes_on; /* mutex: the condition whose signal it would take with it */
 };
 _Static_assert(sizeof(struct wefti_sync_poll) <= sizeof(weft_wait), "room enough");
@@ -111,6 +112,10 @@ static inline int wefti_poll_wait(struct wefti_sync *sync, struct wefti_poll_wai
 void wefti_poll_leave(struct wefti_poll_wait *poll);
 
 /* -- Serving -------------------------------------------------------------------------------------------- */
+
+/* Under the lock: it has been taken out of the list and filled in, and is served.  One who has given up, and is on his way to the lock, is counted
+ * until he has come by. */
+wefti_waker wefti_sync_serve(struct wefti_sync *sync, struct wefti_waiter *waiter);
 
 /* Whom to wake when the lock is given back. */
 struct wefti_wakes {

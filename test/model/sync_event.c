@@ -147,6 +147,28 @@ MC_TEST(sync_event_timeout, .proves = "B52", .bound = 3, .timeouts = 1) {
     end();
 }
 
+/* Whoever sets it may free it, also when the one who waits is just giving up. */
+static void late_or_set(void *unused) {
+    (void)unused;
+    int error = weft_event_wait(event, SOON);
+    mc_assert(error == 0 || error == -ETIMEDOUT);
+}
+
+MC_TEST(sync_event_freed_late, .proves = "B52", .mode = MC_PCT, .depth = 4, .timeouts = 1, .max_exec = 20000) {
+    begin();
+    int a = mc_spawn(late_or_set, NULL);
+    while (!load_acquire(&wefti_sync_of(&event->room)->word)) /* it is in the list */
+        wefti_relax();
+    set(NULL);
+    int error = weft_event_destroy(event);
+    mc_assert(error == 0 || error == -EBUSY);
+    if (!error)
+        wefti_free(event, sizeof *event);
+    mc_join(a);
+    if (error)
+        end();
+}
+
 static void waiter_frees(void *unused) {
     (void)unused;
     mc_assert(weft_event_wait(event, WEFT_NEVER) == 0);
