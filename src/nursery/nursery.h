@@ -22,7 +22,7 @@
  *         found there can be locked and pinned.  An owner puts its new nursery into the list, then looks at its own CANCELLED;
  *         a canceller sets CANCELLED, then looks at the list: both under the fiber's lock, so one sees the other.
  *         The same of an owner that removes its last shield: it lays its nurseries open, then looks; a canceller sets CANCELLED, then looks for open ones.
-         No lock is held while a task is cancelled, and depth is a list, not a recursion.
+ *         No lock is held while a task is cancelled, and depth is a list, not a recursion.
  * Locks.  fiber, then nursery; the timer's, then the nursery's.
  * Checked by.  test/model/nursery.c
  */
