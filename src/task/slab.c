@@ -50,17 +50,17 @@ static struct weft_task *carve(struct wefti_slab *slab, unsigned size_class) {
     return task;
 }
 
-/* Under the lock: up to so many of what the depot has, from the lowest address of a chunk on, to *end.  How many. */
-static uint32_t find(struct wefti_slab *slab, unsigned size_class, struct wefti_link ***end, uint32_t count) {
+/* Under the lock: up to so many of what the maps have, from the lowest address of a chunk on, to *end.  How many. */
+static uint32_t find(struct wefti_slab_depot *depot, struct wefti_link ***end, uint32_t count) {
     uint32_t found = 0;
-    for (struct wefti_chunk *chunk; found < count && (chunk = slab->classes[size_class].open);) {
+    for (struct wefti_chunk *chunk; found < count && (chunk = depot->open);) {
         for (; found < count && chunk->free.count; found++) {
             **end =
                 (struct wefti_link *)(void *)((char *)chunk + (size_t)wefti_bits_take(&chunk->free, chunk->map) * UNIT);
             *end = &(**end)->next;
         }
         if (!chunk->free.count)
-            slab->classes[size_class].open = chunk->next_open;
+            depot->open = chunk->next_open;
     }
     return found;
 }
@@ -76,25 +76,47 @@ static void put(struct wefti_slab *slab, unsigned size_class, struct wefti_link 
     wefti_bits_add(&chunk->free, chunk->map, (uint32_t)(address & (WEFTI_SLAB_CHUNK - 1)) / UNIT);
 }
 
-/* Up to so many free slots; if there is none, new ones.  None: no memory.  Few at a time: a carved slot is a touched page. */
-static struct wefti_magazine refill(struct wefti_slab *slab, unsigned size_class, uint32_t count) {
+/* Under the lock: up to so many that were never used, to *end.  How many: few at a time, a carved slot is a touched page. */
+static uint32_t carve_some(struct wefti_slab *slab, unsigned size_class, struct wefti_link ***end, uint32_t count) {
+    uint32_t made = 0;
+    for (struct weft_task *task; made < count && (task = carve(slab, size_class)); made++) {
+        **end = &task->link;
+        *end = &task->link.next;
+    }
+    return made;
+}
+
+/* The last magazine that came; or else free slots; or else new ones.  None: no memory. */
+static struct wefti_magazine refill(struct wefti_slab *slab, unsigned size_class) {
+    struct wefti_slab_depot *depot = &slab->classes[size_class];
     struct wefti_magazine magazine = {NULL, 0};
     struct wefti_link **end = &magazine.first;
     wefti_lock_take(&slab->lock);
-    magazine.count = find(slab, size_class, &end, count);
-    if (!magazine.count)
-        for (struct weft_task *task; magazine.count < count && (task = carve(slab, size_class)); magazine.count++) {
-            *end = &task->link;
-            end = &task->link.next;
-        }
-    *end = NULL;
+    if (depot->recent_count)
+        magazine = depot->recent[--depot->recent_count];
+    else if ((magazine.count = find(depot, &end, WEFTI_SLAB_FEW)) ||
+             (magazine.count = carve_some(slab, size_class, &end, WEFTI_SLAB_FEW)))
+        *end = NULL;
     wefti_lock_give(&slab->lock);
     return magazine;
 }
 
-/* An outside thread has no cache. */
+/* An outside thread has no cache: it leaves whole magazines to those who have one, while there is anything else that was used. */
 struct wefti_link *wefti_slab_take_outside(struct wefti_slab *slab, unsigned size_class) {
-    return refill(slab, size_class, 1).first;
+    struct wefti_slab_depot *depot = &slab->classes[size_class];
+    struct wefti_link *slot = NULL, **end = &slot;
+    wefti_lock_take(&slab->lock);
+    if (!find(depot, &end, 1)) {
+        if (depot->recent_count) {
+            struct wefti_magazine *last = &depot->recent[depot->recent_count - 1];
+            slot = wefti_magazine_take(last);
+            depot->recent_count -= !last->count;
+        } else {
+            carve_some(slab, size_class, &end, 1);
+        }
+    }
+    wefti_lock_give(&slab->lock);
+    return slot;
 }
 
 void wefti_slab_give_outside(struct wefti_slab *slab, unsigned size_class, struct wefti_link *slot) {
@@ -110,7 +132,8 @@ bool wefti_slab_refill(struct wefti_slab *slab, struct wefti_slab_cache *cache, 
         *loaded = *spare;
         *spare = (struct wefti_magazine){NULL, 0};
     } else {
-        *loaded = refill(slab, size_class, WEFTI_SLAB_MAGAZINE / 8 ? WEFTI_SLAB_MAGAZINE / 8 : 1);
+        *loaded = refill(slab, size_class);
+        cache->classes[size_class].limit = WEFTI_SLAB_MAGAZINE;
     }
     return loaded->count != 0;
 }
@@ -118,12 +141,21 @@ bool wefti_slab_refill(struct wefti_slab *slab, struct wefti_slab_cache *cache, 
 void wefti_slab_give_full(struct wefti_slab *slab, struct wefti_slab_cache *cache, unsigned size_class,
                           struct wefti_link *slot) {
     struct wefti_magazine *loaded = &cache->classes[size_class].loaded, *spare = &cache->classes[size_class].spare;
+    if (!cache->classes[size_class].limit) {
+        cache->classes[size_class].limit = WEFTI_SLAB_FEW;
+        wefti_magazine_give(loaded, slot);
+        return;
+    }
     if (spare->count) {
+        struct wefti_slab_depot *depot = &slab->classes[size_class];
         wefti_lock_take(&slab->lock);
-        for (struct wefti_link *each = spare->first, *next; spare->count; each = next, spare->count--) {
-            next = each->next;
-            put(slab, size_class, each);
-        }
+        if (depot->recent_count < WEFTI_SLAB_RECENT)
+            depot->recent[depot->recent_count++] = *spare;
+        else
+            for (struct wefti_link *each = spare->first, *next; spare->count; each = next, spare->count--) {
+                next = each->next;
+                put(slab, size_class, each);
+            }
         wefti_lock_give(&slab->lock);
     }
     *spare = *loaded;

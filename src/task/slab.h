@@ -1,13 +1,16 @@
 /* slab.h - where task objects live: size classes, a cache a worker, and a walk over all of them.
  *
  * What.   A runtime's tasks are slots of large chunks.  A worker takes and gives slots from its own cache without any
- *         atomic operation; caches give whole magazines (chains of 512 slots) to the depot, and get 64 slots there, under a lock.
+ *         atomic operation; caches give whole magazines (chains of 512 slots) to the depot, and get such a one there, or 64 slots, under a lock.
+ *         A worker that only ends what others have made gives 64 at a time: else a thread outside, or another worker, would have new
+ *         memory touched for the first thousand.
  * Why.    One allocation a task, no header around it, and every task can be found without a list that each
  *         spawn and each end would have to lock: a walk looks at every slot ever carved, and takes a reference
  *         to those that hold a task (wefti_word_try_ref).  Slots stay slots until the runtime is destroyed, so
  *         looking at a dead one is safe.
- * Order.  The depot has a map of bits in each chunk of what is free, and hands that out in the order of addresses: as do nodes.h, which says
- *         why.
+ * Order.  The depot keeps a few magazines as they came, and hands them out whole, the last first: tasks that one worker makes and another ends
+ *         cost a copy of two words in 512.  Of the others it has a map of bits in each chunk, and hands them out in the order of addresses: as
+ *         does nodes.h, which says why.
  * Who.    A cache: its worker.  The depot: under its lock.  chunk->carved: grows under the lock, read by walks.
  */
 #ifndef WEFTI_TASK_SLAB_H
@@ -26,6 +29,9 @@
 #define WEFTI_SLAB_MAGAZINE 512u
 #endif
 
+/* Slots that are fetched at a time, and given by a worker that never takes any. */
+#define WEFTI_SLAB_FEW (WEFTI_SLAB_MAGAZINE < 8 ? 1 : WEFTI_SLAB_MAGAZINE / 8)
+#define WEFTI_SLAB_RECENT 16u /* magazines */
 #define WEFTI_SLAB_UNIT 64u /* bytes: sizes are multiples of it */
 
 /* A magazine: slots linked by link.next. */
@@ -37,6 +43,7 @@ struct wefti_magazine {
 struct wefti_slab_cache {
     struct {
         struct wefti_magazine loaded, spare; /* spare is empty or full */
+        uint32_t limit; /* of both: WEFTI_SLAB_FEW, or of who has taken some, WEFTI_SLAB_MAGAZINE; 0: not known yet */
     } classes[WEFTI_SLAB_CLASSES];
 };
 
@@ -51,14 +58,19 @@ struct wefti_chunk {
     uint64_t map[WEFTI_BITS_WORDS(WEFTI_SLAB_CHUNK / WEFTI_SLAB_UNIT)];
 };
 
+/* What is free of one class, under the lock. */
+struct wefti_slab_depot {
+    struct wefti_chunk *open;    /* chunks that have free slots */
+    struct wefti_chunk *carving; /* chunk with room, or NULL */
+    struct wefti_magazine recent[WEFTI_SLAB_RECENT]; /* none of them empty */
+    uint32_t recent_count;
+};
+
 struct wefti_slab {
     struct weft_runtime *rt;
     struct wefti_lock lock;
     _Atomic(struct wefti_chunk *) chunks; /* all, newest first: pushed under the lock, walked without */
-    struct {
-        struct wefti_chunk *open;    /* those that have free slots */
-        struct wefti_chunk *carving; /* chunk with room, or NULL */
-    } classes[WEFTI_SLAB_CLASSES];
+    struct wefti_slab_depot classes[WEFTI_SLAB_CLASSES];
 };
 
 void wefti_slab_init(struct wefti_slab *slab, struct weft_runtime *rt);
@@ -146,7 +158,7 @@ static inline void wefti_slab_give(struct wefti_slab *slab, struct wefti_slab_ca
     }
     store_relaxed(&task->word, WEFTI_FREE); /* we hold the last reference; walks do not take FREE slots */
     struct wefti_magazine *loaded = &cache->classes[size_class].loaded;
-    if (WEFTI_UNLIKELY(loaded->count == WEFTI_SLAB_MAGAZINE))
+    if (WEFTI_UNLIKELY(loaded->count == cache->classes[size_class].limit))
         wefti_slab_give_full(slab, cache, size_class, &task->link); /* the last call: it needs no frame of ours */
     else
         wefti_magazine_give(loaded, &task->link);
