@@ -113,8 +113,6 @@ void wefti_thread_join(struct wefti_thread *thread) { pthread_join((pthread_t)th
 
 void wefti_thread_yield(void) { sched_yield(); }
 
-uintptr_t wefti_thread_id(void) { return (uintptr_t)(void *)&wefti_self_ptr; }
-
 void wefti_relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();

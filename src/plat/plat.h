@@ -25,8 +25,6 @@ void wefti_thread_join(struct wefti_thread *thread);
 void wefti_thread_yield(void);
 /* One turn of a spin loop: the loop reads something that another thread will write. */
 void wefti_relax(void);
-/* A number that no other living thread has: not 0, a multiple of 8. */
-uintptr_t wefti_thread_id(void);
 /* The address that this thread's stack must not grow below, with room to spare for whoever asks. */
 uintptr_t wefti_stack_limit(void);
 /* The calling thread's stack: its lowest address into *base, its size as result.  0 when it cannot be told. */
@@ -39,6 +37,12 @@ unsigned wefti_cpu_count(void);
 extern __thread void *wefti_self_ptr __attribute__((tls_model("initial-exec")));
 static inline void *wefti_self(void) { return wefti_self_ptr; }
 static inline void wefti_self_set(void *self) { wefti_self_ptr = self; }
+/* A number that no other living thread has: not 0, a multiple of 8. */
+#ifdef WEFTI_MODEL /* all its threads are one */
+uintptr_t wefti_thread_id(void);
+#else
+static inline uintptr_t wefti_thread_id(void) { return (uintptr_t)(void *)&wefti_self_ptr; }
+#endif
 
 /* -- Futex ------------------------------------------------------------------------------------------ */
 /* Sleep while *word == expect, until woken or until the monotonic time `until` (INT64_MAX: no limit).

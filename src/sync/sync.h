@@ -58,7 +58,8 @@ static inline struct wefti_sync *wefti_sync_of(const weft_sync_room *room) {
 /* Who calls: the running task, or the thread.  Not 0, and a multiple of 8. */
 static inline uint64_t wefti_me(void) {
     struct wefti_worker *w = wefti_worker_self();
-    return WEFTI_LIKELY(w && wefti_current(w)) ? (uint64_t)(uintptr_t)wefti_current(w) : (uint64_t)wefti_thread_id();
+    uint64_t task = WEFTI_LIKELY(w != NULL) ? (uint64_t)(uintptr_t)wefti_current(w) : 0;
+    return WEFTI_LIKELY(task != 0) ? task : (uint64_t)wefti_thread_id();
 }
 
 /* -- Waiting -------------------------------------------------------------------------------------------- */
