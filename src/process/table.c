@@ -119,9 +119,8 @@ static void make_slots(struct wefti_processes *table, struct wefti_chain *into, 
             return;
         struct wefti_process *process = &chunk->process[made % WEFTI_PROCESS_CHUNK]; /* zeroed: nobody finds it yet */
         wefti_map_ahead(chunk, (size_t)((char *)process - (char *)chunk), sizeof *process, sizeof chunk->process);
-        process->index = made;
         process->table = table;
-        store_relaxed(&process->generation, 1); /* A1 publishes it */
+        store_relaxed(&process->pid, wefti_pid_of(1, made)); /* A1 publishes it */
         wefti_chain_append(into, &process->free);
         table->made++;
     }
@@ -140,7 +139,7 @@ static void find_slots(struct wefti_processes *table, struct wefti_chain *into, 
 
 /* Under the lock: nobody has it. */
 static void free_slot(struct wefti_processes *table, struct wefti_link *slot) {
-    uint32_t index = process_of(slot)->index, at = index / WEFTI_PROCESS_CHUNK;
+    uint32_t index = wefti_pid_index(load_own(&process_of(slot)->pid)), at = index / WEFTI_PROCESS_CHUNK;
     wefti_bits_add(&table->free[at].bits, table->free[at].map, index % WEFTI_PROCESS_CHUNK);
     table->low = at < table->low ? at : table->low;
 }
@@ -188,8 +187,8 @@ void wefti_process_give(struct wefti_process *process, struct wefti_worker *w) {
     struct wefti_processes *table = process->table;
     if (table->rt->max_processes && !process->own)
         sub_relaxed(&table->counted, 1); /* a count */
-    if (load_own(&process->generation) == 0)
-        return; /* all its pids are used up */
+    if (!load_own(&process->pid))
+        return; /* all are used up */
     struct wefti_chain *cache = cache_of(table, w);
     if (WEFTI_LIKELY(cache && cache->count < 2 * WEFTI_PROCESS_CACHE)) {
         wefti_nodes_push(cache, &process->free); /* the newest first: it is in our caches still */
@@ -219,7 +218,7 @@ struct wefti_process *wefti_process_lock(struct wefti_processes *table, weft_pid
     if (!process)
         return NULL;
     wefti_lock_take(&process->lock);
-    if (wefti_process_is_there(process) && load_own(&process->generation) == wefti_pid_generation(pid))
+    if (wefti_process_is_there(process) && load_own(&process->pid) == pid)
         return process;
     wefti_lock_give(&process->lock);
     return NULL;
