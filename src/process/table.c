@@ -161,26 +161,42 @@ static bool admit(struct wefti_processes *table) {
     return false;
 }
 
+/* The worker's are used up, or there is no worker: one, and for a worker the next ones. */
+static __attribute__((noinline)) struct wefti_link *fetch_slot(struct wefti_processes *table,
+                                                               struct wefti_chain *cache) {
+    struct wefti_chain one = {NULL, NULL, 0}, *from = cache ? cache : &one;
+    fetch_slots(table, from, cache ? WEFTI_PROCESS_CACHE : 1);
+    return wefti_chain_take(from);
+}
+
 int wefti_process_take(struct wefti_processes *table, struct wefti_worker *w, bool own, struct wefti_process **out) {
     if (WEFTI_LIKELY(!own) && !admit(table))
         return -EDQUOT;
-    struct wefti_chain one = {NULL, NULL, 0}, *cache = cache_of(table, w);
-    struct wefti_chain *from = cache ? cache : &one;
-    if (WEFTI_UNLIKELY(!from->count))
-        fetch_slots(table, from, cache ? WEFTI_PROCESS_CACHE : 1);
-    struct wefti_link *slot = wefti_chain_take(from);
-    if (!slot) {
+    struct wefti_chain *cache = cache_of(table, w);
+    struct wefti_link *slot =
+        WEFTI_LIKELY(cache && cache->count) ? wefti_chain_take_first(cache) : fetch_slot(table, cache);
+    if (WEFTI_UNLIKELY(!slot)) {
         if (table->rt->max_processes && !own)
             sub_relaxed(&table->counted, 1); /* a count, as in admit */
         return -ENOMEM;
     }
     *out = process_of(slot);
-    if (from->count) { /* the next, by the time it is wanted */
-        wefti_fetch_own(process_of(from->first));
-        wefti_fetch_own(from->first);
+    if (cache && cache->count) { /* the next, by the time it is wanted */
+        wefti_fetch_own(process_of(cache->first));
+        wefti_fetch_own(cache->first);
     }
     (*out)->own = own;
     return 0;
+}
+
+/* The worker has enough of them, or there is no worker. */
+static __attribute__((noinline)) void return_slots(struct wefti_processes *table, struct wefti_chain *cache,
+                                                   struct wefti_link *slot) {
+    wefti_lock_take(&table->lock);
+    free_slot(table, slot);
+    for (uint32_t i = 0; cache && i < WEFTI_PROCESS_CACHE; i++)
+        free_slot(table, wefti_chain_take(cache));
+    wefti_lock_give(&table->lock);
 }
 
 void wefti_process_give(struct wefti_process *process, struct wefti_worker *w) {
@@ -190,15 +206,10 @@ void wefti_process_give(struct wefti_process *process, struct wefti_worker *w) {
     if (!load_own(&process->pid))
         return; /* all are used up */
     struct wefti_chain *cache = cache_of(table, w);
-    if (WEFTI_LIKELY(cache && cache->count < 2 * WEFTI_PROCESS_CACHE)) {
+    if (WEFTI_LIKELY(cache && cache->count < 2 * WEFTI_PROCESS_CACHE))
         wefti_nodes_push(cache, &process->free); /* the newest first: it is in our caches still */
-        return;
-    }
-    wefti_lock_take(&table->lock);
-    free_slot(table, &process->free);
-    for (uint32_t i = 0; cache && i < WEFTI_PROCESS_CACHE; i++)
-        free_slot(table, wefti_chain_take(cache));
-    wefti_lock_give(&table->lock);
+    else
+        return_slots(table, cache, &process->free);
 }
 
 /* -- How many ---------------------------------------------------------------------------------------------- */
