@@ -279,8 +279,8 @@ static inline struct wefti_process *wefti_process_at(struct wefti_processes *tab
 }
 /* Is the slot at a pid's place what the pid names?  Only a hint: the lane or the lock decides. */
 static inline bool wefti_process_is(struct wefti_process *process, weft_pid pid) {
-    return load_relaxed(&process->pid) == pid && /* a hint */
-           pid; /* as a slot has before its first owner, and after its last; it would fit a closed lane */
+    return pid && /* as a slot has before its first owner, and after its last: it would fit a closed lane */
+           load_relaxed(&process->pid) == pid; /* a hint */
 }
 /* The slot that a pid names; NULL: none, or it has another owner by now.  Only a hint. */
 static inline struct wefti_process *wefti_process_find(struct wefti_processes *table, weft_pid pid) {
