@@ -1,4 +1,4 @@
-/* cache.h - hints to the processor's caches. */
+/* cache.h - hints to the processor's caches, and to the compiler about registers. */
 #ifndef WEFTI_PLAT_CACHE_H
 #define WEFTI_PLAT_CACHE_H
 
@@ -11,6 +11,12 @@ static inline void wefti_fetch_own(const void *line) {
 #else
     __builtin_prefetch(line, 1);
 #endif
+}
+
+/* A pointer, taken as it is: what it points to is reached from it, and not by a way of its own for each field, which would need more registers. */
+static inline void *wefti_as_it_is(void *pointer) {
+    __asm__("" : "+r"(pointer));
+    return pointer;
 }
 
 #endif

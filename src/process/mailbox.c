@@ -47,7 +47,7 @@ bool wefti_mailbox_push_system(struct wefti_process *process, uint32_t generatio
 
 bool wefti_mailbox_put_system(struct wefti_process *process, struct wefti_message *message) {
     bool first = false;
-    uint32_t generation = load_relaxed(&process->generation); /* the lock orders it */
+    uint32_t generation = wefti_pid_generation(wefti_process_pid(process));
     bool open = put(&process->system, generation, message, &first);
     wefti_assert(open, generation); /* it is alive */
     return first;
@@ -89,7 +89,7 @@ static void append_chain(struct wefti_chain *into, struct wefti_chain *from) {
 }
 
 void wefti_mailbox_open(struct wefti_process *process, bool handed) {
-    uint64_t open = wefti_lane_word(load_own(&process->generation), NULL);
+    uint64_t open = wefti_lane_word(wefti_pid_generation(load_own(&process->pid)), NULL);
     store_relaxed(&process->handed, handed); /* published by the next two */
     store_release(&process->system, open); /* O2, pairs with S1 */
     if (!process->bounded)
@@ -266,9 +266,11 @@ void wefti_mailbox_close(struct wefti_process *process, struct wefti_chain *unre
         rest->queued_bytes = rest->pending_bytes = 0;
     }
     /* The next owner's.  Its lower bits are not 0, which is the closed lane's; when all are used up, the slot is. */
-    uint32_t next = load_own(&process->generation) + 1;
+    weft_pid pid = load_own(&process->pid);
+    uint32_t next = wefti_pid_generation(pid) + 1;
     next += (next & WEFTI_LANE_TAG) == 0 && next != 0;
-    store_relaxed(&process->generation, next); /* a hint to find; under the lock */
+    store_relaxed(&process->pid,
+                  next ? wefti_pid_of(next, wefti_pid_index(pid)) : WEFT_PID_NONE); /* a hint to find; under the lock */
 }
 
 void wefti_mailbox_turn_away(struct wefti_process *process) {

@@ -119,19 +119,23 @@ struct wefti_process {
     _Alignas(64) wefti_lane messages;
     wefti_lane system;
     _Atomic(struct weft_task *) task;
-    _Atomic uint32_t generation; /* of the process that is there, or will be next; 0: used up */
-    uint32_t index;
+    _Atomic weft_pid pid; /* of the process that is there, or will be next; 0: all are used up */
     struct wefti_chain pending; /* the process's own: messages that are taken out of the lane and not yet used ... */
     _Atomic bool wake_blocked;
     _Atomic bool
         receiving; /* when it is idle, it waits for messages: a class, or a fiber in weft_receive.  A hint to send.c */
-    bool bounded; /* fixed while it lives, as is_fiber */
-    bool is_fiber;
-    bool blocked,
-        idle; /* a class: waits for commands; has nothing to do without messages.  A fiber is blocked in its filter */
     _Atomic bool
         handed; /* messages come straight into `pending`: it is queued, and has not run since; atomic for send.c */
-    bool has_urgent; /* a class: `urgent` is not empty */
+    bool idle; /* a class: has nothing to do without messages */
+    union {
+        struct {
+            bool bounded; /* fixed while it lives, as is_fiber */
+            bool is_fiber;
+            bool blocked; /* a class: waits for commands.  A fiber: is in its filter */
+            bool has_urgent; /* a class: `urgent` is not empty */
+        };
+        uint32_t unusual; /* one of them is true: to the process itself */
+    };
 
     _Alignas(64) struct wefti_processes *table;
     struct wefti_lock lock;
@@ -256,29 +260,32 @@ void wefti_processes_fence(struct wefti_processes *table);
 void wefti_process_tell_stop(struct wefti_processes *table, weft_pid pid);
 static inline uint32_t wefti_pid_generation(weft_pid pid) { return (uint32_t)(pid >> WEFTI_PROCESS_INDEX_BITS); }
 static inline uint32_t wefti_pid_index(weft_pid pid) { return pid & ((1u << WEFTI_PROCESS_INDEX_BITS) - 1); }
-static inline weft_pid wefti_process_pid(struct wefti_process *process) {
-    uint64_t generation = load_relaxed(&process->generation); /* the lock, or our own */
-    return WEFTI_PID_KIND << WEFTI_PID_KIND_SHIFT | generation << WEFTI_PROCESS_INDEX_BITS | process->index;
+static inline weft_pid wefti_pid_of(uint32_t generation, uint32_t index) {
+    return WEFTI_PID_KIND << WEFTI_PID_KIND_SHIFT | (uint64_t)generation << WEFTI_PROCESS_INDEX_BITS | index;
 }
-/* A slot by its number, or NULL: it was never used. */
-static inline struct wefti_process *wefti_process_at(struct wefti_processes *table, uint32_t index) {
+static inline weft_pid wefti_process_pid(struct wefti_process *process) {
+    return load_relaxed(&process->pid); /* the lock, or our own */
+}
+/* Where the slot with that number is, or NULL: it was never used. */
+static inline struct wefti_process_chunk *wefti_process_chunk_of(struct wefti_processes *table, uint32_t index) {
     if (index / WEFTI_PROCESS_CHUNK >= WEFTI_PROCESS_CHUNKS)
         return NULL;
-    struct wefti_process_chunk *chunk =
-        load_relaxed(&table->chunk[index / WEFTI_PROCESS_CHUNK]); /* zeroed; O2 and A1 publish what it holds */
+    return load_relaxed(&table->chunk[index / WEFTI_PROCESS_CHUNK]); /* zeroed; O2 and A1 publish what it holds */
+}
+/* A slot by its number, or NULL. */
+static inline struct wefti_process *wefti_process_at(struct wefti_processes *table, uint32_t index) {
+    struct wefti_process_chunk *chunk = wefti_process_chunk_of(table, index);
     return chunk ? &chunk->process[index % WEFTI_PROCESS_CHUNK] : NULL;
 }
-/* Is the slot at a pid's place what the pid names?  Only a hint: the lane or the lock decides.  process: may be NULL. */
+/* Is the slot at a pid's place what the pid names?  Only a hint: the lane or the lock decides. */
 static inline bool wefti_process_is(struct wefti_process *process, weft_pid pid) {
-    uint32_t generation = wefti_pid_generation(pid);
-    return process && pid >> WEFTI_PID_KIND_SHIFT == WEFTI_PID_KIND &&
-           generation && /* as a slot has before its first owner, and after its last; it would fit a closed lane */
-           load_relaxed(&process->generation) == generation; /* a hint */
+    return pid && /* as a slot has before its first owner, and after its last: it would fit a closed lane */
+           load_relaxed(&process->pid) == pid; /* a hint */
 }
 /* The slot that a pid names; NULL: none, or it has another owner by now.  Only a hint. */
 static inline struct wefti_process *wefti_process_find(struct wefti_processes *table, weft_pid pid) {
     struct wefti_process *process = table ? wefti_process_at(table, wefti_pid_index(pid)) : NULL;
-    return wefti_process_is(process, pid) ? process : NULL;
+    return process && wefti_process_is(process, pid) ? process : NULL;
 }
 /* A walk: the process in that slot, or WEFT_PID_NONE.  False: there are no more slots. */
 bool wefti_process_visit(struct wefti_processes *table, uint32_t index, weft_pid *pid);
@@ -377,15 +384,30 @@ weft_poll wefti_process_poll(struct weft_task *task, void *state);
 const char *wefti_process_describe(struct weft_task *task);
 /* process.c: the owner of those that are fibers. */
 extern const struct wefti_owner_kind wefti_process_owner;
-/* The process that a task is, or NULL. */
-static inline struct wefti_process *wefti_process_of(struct weft_task *task) {
-    if (task->poll == wefti_process_poll)
-        return ((struct wefti_process_header *)wefti_task_state(task))->process;
+/* The process that a fiber is, or NULL. */
+static inline struct wefti_process *wefti_process_of_fiber(struct weft_task *task) {
     struct wefti_owner *owner = wefti_task_is_fiber(task) ? wefti_fiber_of(task)->owner : NULL;
     return owner && owner->kind == &wefti_process_owner
                ? wefti_process_of_rest(
                      (struct wefti_process_rest *)(void *)((char *)owner - offsetof(struct wefti_process_rest, owner)))
                : NULL;
+}
+/* The process that a class's task is. */
+static inline struct wefti_process *wefti_process_of_class(struct weft_task *task) {
+    return ((struct wefti_process_header *)(void *)(task + 1))->process; /* its state: WEFTI_STATE_LARGE */
+}
+/* The process that a task is, or NULL. */
+static inline struct wefti_process *wefti_process_of(struct weft_task *task) {
+    return task->poll == wefti_process_poll ? wefti_process_of_class(task) : wefti_process_of_fiber(task);
+}
+/* Its pid, or WEFT_PID_NONE.  task: may be NULL. */
+static inline weft_pid wefti_pid_of_task(struct weft_task *task) {
+    if (WEFTI_UNLIKELY(!task))
+        return WEFT_PID_NONE;
+    if (task->poll == wefti_process_poll)
+        return wefti_process_pid(wefti_process_of_class(task));
+    struct wefti_process *process = wefti_process_of_fiber(task);
+    return process ? wefti_process_pid(process) : WEFT_PID_NONE;
 }
 
 /* -- link.c ------------------------------------------------------------------------------------------------ */
@@ -434,28 +456,49 @@ static inline struct wefti_nodes_cache *wefti_messages_cache(struct wefti_proces
     return w && w->rt == table->rt ? &w->messages : NULL;
 }
 
-static inline __attribute__((always_inline)) struct wefti_message *wefti_message_new_on(struct wefti_processes *table,
-                                                                                        struct wefti_worker *w,
-                                                                                        uint8_t type, uint64_t tag,
-                                                                                        const void *data, size_t size) {
+/* Up to WEFTI_MESSAGE_INLINE bytes, without a call. */
+static inline void wefti_message_copy(unsigned char *to, const unsigned char *from, size_t size) {
+    if (WEFTI_LIKELY(size == 8)) {
+        memcpy(to, from, 8);
+    } else if (size > 8) {
+        memcpy(to, from, 8);
+        if (size > 16)
+            memcpy(to + 8, from + 8, 8);
+        memcpy(to + size - 8, from + size - 8, 8);
+    } else if (size >= 4) {
+        memcpy(to, from, 4);
+        memcpy(to + size - 4, from + size - 4, 4);
+    } else if (size) {
+        to[0] = from[0];
+        to[size / 2] = from[size / 2];
+        to[size - 1] = from[size - 1];
+    }
+}
+
+/* All but what it carries. */
+static inline void wefti_message_address(struct wefti_message *message, weft_pid from, uint8_t type, uint64_t tag,
+                                         size_t size) {
+    message->tag = tag;
+    message->from = from;
+    message->size = (uint32_t)size;
+    message->error = 0;
+    message->type = type;
+    message->is_inline = true;
+    message->is_reply = false;
+}
+
+static inline struct wefti_message *wefti_message_new_on(struct wefti_processes *table, struct wefti_worker *w,
+                                                         uint8_t type, uint64_t tag, const void *data, size_t size) {
     struct wefti_nodes_cache *cache = wefti_messages_cache(table, w);
     struct wefti_message *message = size <= UINT32_MAX ? wefti_nodes_take(&table->nodes, cache) : NULL;
     if (WEFTI_UNLIKELY(!message))
         return NULL;
-    struct wefti_process *self = w && wefti_current(w) ? wefti_process_of(wefti_current(w)) : NULL;
-    message->type = type;
-    message->tag = tag;
-    message->from = self && w->rt == table->rt ? wefti_process_pid(self) : WEFT_PID_NONE;
-    message->size = (uint32_t)size;
-    message->error = 0;
-    message->is_reply = false;
-    message->is_inline = size <= WEFTI_MESSAGE_INLINE;
-    if (size == 8) {
-        memcpy(message->bytes, data, 8);
-    } else if (WEFTI_LIKELY(message->is_inline)) {
-        if (size)
-            memcpy(message->bytes, data, size);
-    } else if (!wefti_message_fill_large(message, data, size)) {
+    wefti_message_address(message, wefti_pid_of_task(cache ? wefti_current(w) : NULL), type, tag, size);
+    if (WEFTI_LIKELY(size <= WEFTI_MESSAGE_INLINE)) {
+        wefti_message_copy(message->bytes, data, size);
+    } else if (wefti_message_fill_large(message, data, size)) {
+        message->is_inline = false;
+    } else {
         wefti_nodes_give(&table->nodes, cache, message);
         return NULL;
     }

@@ -52,8 +52,9 @@ static void use(struct wefti_process *self, const struct wefti_message *message)
         wefti_mailbox_used(self, 1, wefti_message_weight(message));
 }
 
-/* Take the next one that the filter wants out of a chain, or NULL. */
-static struct wefti_message *pick(struct wefti_process *self, struct look *look, weft_filter_fn filter, void *arg) {
+/* As pick, of a chain that may have to be searched. */
+static __attribute__((noinline)) struct wefti_message *pick_any(struct wefti_process *self, struct look *look,
+                                                                weft_filter_fn filter, void *arg) {
     for (struct wefti_link *item; (item = next_item(look));) {
         struct wefti_message *message = wefti_message_of(item);
         if (WEFTI_UNLIKELY(is_late(self, message))) {
@@ -76,6 +77,16 @@ static struct wefti_message *pick(struct wefti_process *self, struct look *look,
         return unlink_next(look);
     }
     return NULL;
+}
+
+/* Take the next one that the filter wants out of a chain, or NULL. */
+static inline struct wefti_message *pick(struct wefti_process *self, struct look *look, weft_filter_fn filter,
+                                         void *arg) {
+    if (!look->chain->count)
+        return NULL;
+    if (filter || look->after || is_late(self, wefti_message_of(look->chain->first)))
+        return pick_any(self, look, filter, arg);
+    return wefti_message_of(wefti_chain_take_first(look->chain));
 }
 
 static bool drops_oldest(const struct wefti_process *self) {

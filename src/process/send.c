@@ -11,7 +11,7 @@
  * Why.    From D1 to D3 nobody runs the task, so it does not end.  Should it be another's by now: the old process closed its lane
  *         before that one could become idle, and D1 acquires it, so D2 sees that.  What the sender itself has pushed before is
  *         in the lane, and D2 sees it, or was taken before D1.  If D2 says no, somebody was woken for no reason, which every task
- *         allows.
+ *         allows.  A fiber that rests on the sender's worker (fiber/switch.h) has been claimed by that.
  * Alone.  The only worker of a runtime runs the sender, so it does not run the process, and nobody else does.  If that is `handed`, which
  *         is set at D3, and by that worker where it starts a class, then what it holds is the sender's too (D4), without a claim; it
  *         has been queued.  So it stays until it runs, or is refused, by that worker.
@@ -25,53 +25,56 @@
 #include "process/process.h"
 #include "task/account.h"
 
-/* False: by the lane. */
-static inline __attribute__((always_inline)) bool hand_over(struct wefti_process *process, struct wefti_worker *w,
-                                                            uint32_t generation, struct wefti_message *message) {
-    uint64_t open = wefti_lane_word(generation, NULL);
+/* By the lane: wefti_mailbox_send, or that and more. */
+typedef int (*by_lane)(struct wefti_processes *table, struct wefti_process *process, weft_pid to,
+                       struct wefti_message *message, int64_t until);
+
+/* D2 says no: it is woken for no reason. */
+static __attribute__((noinline)) int wake_stranger(struct weft_task *task, struct wefti_process *process, weft_pid to,
+                                                   struct wefti_message *message, int64_t until, by_lane lane) {
+    wefti_submit(task, WEFTI_SUBMIT_WAKE);
+    return lane(process->table, process, to, message, until);
+}
+
+/* process: what the pid names, as far as can be seen.  w: a worker of its runtime.  All that is called is called last. */
+static inline __attribute__((always_inline)) int deliver(struct wefti_processes *table, struct wefti_worker *w,
+                                                         struct wefti_process *process, weft_pid to,
+                                                         struct wefti_message *message, int64_t until, by_lane lane) {
+    uint64_t open = wefti_lane_word(wefti_pid_generation(to), NULL);
     struct weft_task *task = load_relaxed(&process->task); /* of that process, if D2 says so */
     if (!task || load_relaxed(&process->messages) != open || (w->central | w->parking)) /* a look */
-        return false;
+        return lane(table, process, to, message, until);
     if (load_relaxed(&process->handed)) { /* a hint: it is queued; or where we are alone, ours */
         if (!wefti_sends_alone(w))
-            return false;
+            return lane(table, process, to, message, until);
         wefti_chain_append(&process->pending, &message->link); /* D4 */
-        return true;
+        return 0;
     }
     if (!load_relaxed(&process->receiving)) /* a hint: it runs */
-        return false;
+        return lane(table, process, to, message, until);
     wefti_fetch_own(task);
     wefti_fetch_own(task + 1); /* its state, for the run */
-    if (load_own(&w->resting) == task)
-        wefti_worker_unrest(w);
-    if (!wefti_word_claim(&task->word)) /* D1 */
-        return false;
-    bool same = load_relaxed(&process->messages) == open && load_relaxed(&process->task) == task; /* D2; D1 orders it */
-    if (WEFTI_LIKELY(same)) {
-        wefti_chain_append(&process->pending, &message->link); /* D3 */
-        store_relaxed(&process->handed, true); /* ours since D1 */
-    }
+    if (!wefti_worker_take_resting(w, task) && !wefti_word_claim(&task->word)) /* D1 */
+        return lane(table, process, to, message, until);
+    if (WEFTI_UNLIKELY(load_relaxed(&process->messages) != open ||
+                       load_relaxed(&process->task) != task)) /* D2; D1 orders it */
+        return wake_stranger(task, process, to, message, until, lane);
+    wefti_chain_append(&process->pending, &message->link); /* D3 */
+    store_relaxed(&process->handed, true); /* ours since D1 */
     if (WEFTI_LIKELY(!wefti_task_is_pinned(task)))
         w->sched->submit(w, task, WEFTI_SUBMIT_WAKE);
     else
         wefti_submit(task, WEFTI_SUBMIT_WAKE);
-    return same;
-}
-
-/* process: what is at the pid's place. */
-static inline __attribute__((always_inline)) int deliver(struct wefti_processes *table, struct wefti_worker *w,
-                                                         struct wefti_process *process, weft_pid to,
-                                                         struct wefti_message *message, int64_t until) {
-    if (WEFTI_UNLIKELY(!wefti_process_is(process, to)))
-        return -ESRCH;
-    if (w && w->rt == table->rt && hand_over(process, w, wefti_pid_generation(to), message))
-        return 0;
-    return wefti_mailbox_send(table, process, to, message, until);
+    return 0;
 }
 
 int wefti_message_send(struct wefti_processes *table, struct wefti_worker *w, weft_pid to,
                        struct wefti_message *message, int64_t until) {
-    return deliver(table, w, wefti_process_at(table, wefti_pid_index(to)), to, message, until);
+    struct wefti_process *process = wefti_process_find(table, to);
+    if (WEFTI_UNLIKELY(!process))
+        return -ESRCH;
+    return w && w->rt == table->rt ? deliver(table, w, process, to, message, until, wefti_mailbox_send)
+                                   : wefti_mailbox_send(table, process, to, message, until);
 }
 
 /* The table to send into, or NULL and why not.  *w: the caller's worker. */
@@ -92,23 +95,51 @@ static inline struct wefti_processes *table_of(struct weft_runtime *rt, size_t s
     return (struct wefti_processes *)(void *)annex; /* its first field */
 }
 
-static inline __attribute__((always_inline)) int send_copy(struct weft_runtime *rt, weft_pid to, uint64_t tag,
-                                                           const void *data, size_t size, int64_t until) {
+static __attribute__((noinline)) int send_any(struct weft_runtime *rt, weft_pid to, uint64_t tag, const void *data,
+                                              size_t size, int64_t until) {
     int error;
     struct wefti_worker *w;
     struct wefti_processes *table = table_of(rt, size, &w, &error);
     if (WEFTI_UNLIKELY(!table))
         return error;
-    struct wefti_process *there = wefti_process_at(table, wefti_pid_index(to));
-    if (WEFTI_LIKELY(there != NULL))
-        wefti_fetch_own(there); /* while the message is filled */
     struct wefti_message *message = wefti_message_new_on(table, w, WEFT_MESSAGE, tag, data, size);
     if (WEFTI_UNLIKELY(!message))
         return -ENOMEM;
-    error = deliver(table, w, there, to, message, until);
+    error = wefti_message_send(table, w, to, message, until);
     if (WEFTI_UNLIKELY(error))
         wefti_message_free(table, message);
     return error;
+}
+
+/* The message has been filled, and is not to be handed over. */
+static __attribute__((noinline)) int send_by_lane(struct wefti_processes *table, struct wefti_process *process,
+                                                  weft_pid to, struct wefti_message *message, int64_t until) {
+    int error = wefti_process_is(process, to) ? wefti_mailbox_send(table, process, to, message, until) : -ESRCH;
+    if (WEFTI_UNLIKELY(error))
+        wefti_message_free(table, message);
+    return error;
+}
+
+/* What most are: few bytes, from a worker to a process of its runtime.  All that is called is called last, and so the values
+ * are in registers that nobody has to save. */
+static inline __attribute__((always_inline)) int send_copy(struct weft_runtime *rt, weft_pid to, uint64_t tag,
+                                                           const void *data, size_t size, int64_t until) {
+    struct wefti_worker *w = wefti_worker_self();
+    if (WEFTI_UNLIKELY(!w || (rt && rt != w->rt) || size > WEFTI_MESSAGE_INLINE || !w->messages.loaded.count ||
+                       load_relaxed(&wefti_accounts_exist))) /* a hint */
+        return send_any(rt, to, tag, data, size, until);
+    struct wefti_processes *table = wefti_processes_here(w->rt);
+    struct wefti_process_chunk *chunk = table ? wefti_process_chunk_of(table, wefti_pid_index(to)) : NULL;
+    if (WEFTI_UNLIKELY(!chunk))
+        return send_any(rt, to, tag, data, size, until);
+    struct wefti_process *process = wefti_as_it_is(&chunk->process[wefti_pid_index(to) % WEFTI_PROCESS_CHUNK]);
+    wefti_fetch_own(process); /* while the message is filled */
+    struct wefti_message *message = wefti_nodes_take_loaded(&w->messages);
+    wefti_message_address(message, wefti_pid_of_task(wefti_current(w)), WEFT_MESSAGE, tag, size);
+    wefti_message_copy(message->bytes, data, size);
+    if (WEFTI_UNLIKELY(!wefti_process_is(process, to)))
+        return send_by_lane(table, process, to, message, until);
+    return deliver(table, w, process, to, message, until, send_by_lane);
 }
 
 int weft_send(weft_runtime *rt, weft_pid to, uint64_t tag, const void *data, size_t size) {

@@ -33,24 +33,20 @@ static __attribute__((noinline)) struct wefti_chain gather(struct wefti_process 
     return taken;
 }
 
-/* One step with what is there. */
-static inline int step(struct wefti_processes *table, struct wefti_process_header *header, weft_step *out) {
-    struct wefti_process *process = header->process;
-    weft_message events[EVENTS];
-    struct wefti_chain taken;
-    if (WEFTI_LIKELY(!process->has_urgent && process->pending.count <= EVENTS && !process->bounded)) {
-        taken = process->pending; /* all, as they are */
-        process->pending.count = 0;
-    } else {
-        taken = gather(process);
-    }
-    struct wefti_link *item = taken.first;
-    for (uint32_t i = 0; i < taken.count; i++, item = item->next)
+/* Show so many of a list.  True: one of them carries something that is not in it.  *last: of them, if there are any. */
+static inline bool show(struct wefti_link *item, uint32_t count, weft_message *events, struct wefti_link **last) {
+    bool all_inline = true;
+    for (uint32_t i = 0; i < count; i++, item = item->next) {
         wefti_message_show(wefti_message_of(item), &events[i]);
-    int error = header->class_->step(header + 1, events, taken.count, out);
-    if (taken.count)
-        wefti_messages_free(table, &taken);
-    return error;
+        all_inline &= wefti_message_of(item)->is_inline;
+        *last = item;
+    }
+    return !all_inline;
+}
+
+/* Back where they came from, with what they carry. */
+static __attribute__((noinline)) void release(struct wefti_processes *table, struct wefti_chain taken) {
+    wefti_messages_free(table, &taken);
 }
 
 static bool upgrade(struct wefti_process_header *header, const weft_process_class *next) {
@@ -60,46 +56,96 @@ static bool upgrade(struct wefti_process_header *header, const weft_process_clas
     return true;
 }
 
-weft_poll wefti_process_poll(struct weft_task *task, void *raw) {
-    struct wefti_process_header *header = raw;
+/* Nothing has come, and nothing is the matter. */
+static inline bool is_quiet(struct wefti_process *process) {
+    uint64_t lanes = load_relaxed(&process->messages) | load_relaxed(&process->system); /* a look */
+    return !(lanes & WEFTI_LANE_POINTER) && !process->unusual;
+}
+
+/* Take what has come.  False: there is nothing to do. */
+static __attribute__((noinline)) bool take(struct weft_task *task, struct wefti_process *process) {
+    if (!wefti_mailbox_is_empty(process))
+        wefti_mailbox_take(process);
+    if (!process->blocked)
+        return !process->idle || process->has_urgent || process->pending.count;
+    if (!is_released(process))
+        return false; /* what wakes it lies in a lane, or will */
+    process->blocked = false;
+    wefti_word_set_sub(&task->word, 0);
+    return true;
+}
+
+/* What a step says, other than that it is idle.  True: it is over, with *error. */
+static __attribute__((noinline)) bool is_over(struct weft_task *task, const weft_step *out,
+                                              struct wefti_commands *commands, int *error) {
+    struct wefti_process_header *header = (struct wefti_process_header *)(void *)(task + 1);
     struct wefti_process *process = header->process;
-    struct wefti_processes *table = wefti_processes_here(wefti_task_rt(task)); /* process->table is on another line */
+    if ((unsigned)out->status >= WEFT_STEP_UPGRADE && *error >= 0 &&
+        (out->status != WEFT_STEP_UPGRADE || !upgrade(header, out->upgrade)))
+        *error = -EINVAL; /* no status at all would be called for ever */
+    if (*error < 0 || out->status == WEFT_STEP_DONE) {
+        wefti_messages_free(commands->table, &commands->asked);
+        *error = *error < 0 ? *error : out->result < 0 ? out->result : 0;
+        return true;
+    }
+    process->in_flight += commands->asked.count;
+    process->idle = out->status == WEFT_STEP_IDLE;
+    /* Blocked before anything is dispatched: a command that completes at once releases it again (W26). */
+    if (out->status == WEFT_STEP_YIELD && process->in_flight) {
+        process->blocked = true;
+        wefti_word_set_sub(&task->word, commands->table->blocked);
+    }
+    wefti_commands_dispatch(commands, wefti_process_pid(process));
+    return false;
+}
+
+/* One step with what is there.  What is alive over the call of the user's are six values: so many registers are kept. */
+static inline __attribute__((always_inline)) int step(struct weft_task *task, weft_step *out) {
+    struct wefti_process *process = wefti_process_of_class(task);
+    weft_message events[EVENTS];
+    struct wefti_link *first = process->pending.first, *last = NULL;
+    uint32_t count = process->pending.count;
+    if (WEFTI_LIKELY(!process->unusual && count <= EVENTS)) {
+        process->pending.count = 0; /* all, as they are */
+    } else {
+        struct wefti_chain some = gather(process);
+        first = some.first;
+        count = some.count;
+    }
+    bool outside = show(first, count, events, &last);
+    struct wefti_process_header *header = (struct wefti_process_header *)(void *)(task + 1);
+    int error = header->class_->step(header + 1, events, count, out);
+    struct wefti_worker *w = wefti_worker_self(); /* it does not leave it */
+    struct wefti_processes *table = wefti_processes_here(w->rt);
+    if (WEFTI_UNLIKELY(outside))
+        release(table, (struct wefti_chain){first, last, count});
+    else if (WEFTI_LIKELY(count))
+        wefti_nodes_give_all(&table->nodes, &w->messages, (struct wefti_chain){first, last, count});
+    return error;
+}
+
+weft_poll wefti_process_poll(struct weft_task *task, void *raw) {
+    (void)raw; /* behind the task */
+    struct wefti_process *process = wefti_process_of_class(task);
     store_relaxed(&process->handed, false); /* it runs; a hint to senders */
     for (uint32_t turn = 0; turn < TURNS; turn++) {
-        if (WEFTI_UNLIKELY(wefti_word_must_end(load_relaxed(&task->word)))) /* a flag; between two steps, it ends */
+        if (WEFTI_LIKELY(is_quiet(process)) ? process->idle && !process->pending.count : !take(task, process))
             return WEFT_PENDING;
-        if (!wefti_mailbox_is_empty(process))
-            wefti_mailbox_take(process);
-        if (process->blocked) {
-            if (!is_released(process))
-                return WEFT_PENDING; /* what wakes it lies in a lane, or will */
-            process->blocked = false;
-            wefti_word_set_sub(&task->word, 0);
-        } else if (process->idle && !process->has_urgent && !process->pending.count) {
-            return WEFT_PENDING;
-        }
         struct wefti_commands commands;
-        commands.table = table;
+        commands.table = wefti_processes_here(wefti_worker_self()->rt); /* process->table is on another line */
         commands.asked.count = 0;
         weft_step out = {WEFT_STEP_CONTINUE, 0, NULL, (struct wefti_step *)(void *)&commands};
-        int error = step(table, header, &out);
-        if (WEFTI_UNLIKELY((unsigned)out.status >= WEFT_STEP_UPGRADE) && error >= 0 &&
-            (out.status != WEFT_STEP_UPGRADE || !upgrade(header, out.upgrade)))
-            error = -EINVAL; /* no status at all would be called for ever */
-        if (error < 0 || out.status == WEFT_STEP_DONE) {
-            wefti_messages_free(table, &commands.asked);
-            return weft_done(task, error < 0 ? error : out.result < 0 ? out.result : 0, NULL);
+        int error = step(task, &out);
+        process = wefti_process_of_class(task); /* the same */
+        if (WEFTI_LIKELY(out.status == WEFT_STEP_IDLE && error >= 0 && !commands.asked.count)) {
+            process->idle = true;
+            if (WEFTI_LIKELY(is_quiet(process) && !process->pending.count))
+                return WEFT_PENDING;
+        } else if (is_over(task, &out, &commands, &error)) {
+            return weft_done(task, error, NULL);
         }
-        if (WEFTI_UNLIKELY(commands.asked.count))
-            process->in_flight += commands.asked.count;
-        process->idle = out.status == WEFT_STEP_IDLE;
-        /* Blocked before anything is dispatched: a command that completes at once releases it again (W26). */
-        if (out.status == WEFT_STEP_YIELD && process->in_flight) {
-            process->blocked = true;
-            wefti_word_set_sub(&task->word, table->blocked);
-        }
-        if (WEFTI_UNLIKELY(commands.asked.count))
-            wefti_commands_dispatch(&commands, wefti_process_pid(process));
+        if (WEFTI_UNLIKELY(wefti_word_must_end(load_relaxed(&task->word)))) /* a flag; between two steps, it ends */
+            return WEFT_PENDING;
     }
     return WEFT_YIELD;
 }

@@ -119,9 +119,8 @@ static void make_slots(struct wefti_processes *table, struct wefti_chain *into, 
             return;
         struct wefti_process *process = &chunk->process[made % WEFTI_PROCESS_CHUNK]; /* zeroed: nobody finds it yet */
         wefti_map_ahead(chunk, (size_t)((char *)process - (char *)chunk), sizeof *process, sizeof chunk->process);
-        process->index = made;
         process->table = table;
-        store_relaxed(&process->generation, 1); /* A1 publishes it */
+        store_relaxed(&process->pid, wefti_pid_of(1, made)); /* A1 publishes it */
         wefti_chain_append(into, &process->free);
         table->made++;
     }
@@ -140,7 +139,7 @@ static void find_slots(struct wefti_processes *table, struct wefti_chain *into, 
 
 /* Under the lock: nobody has it. */
 static void free_slot(struct wefti_processes *table, struct wefti_link *slot) {
-    uint32_t index = process_of(slot)->index, at = index / WEFTI_PROCESS_CHUNK;
+    uint32_t index = wefti_pid_index(load_own(&process_of(slot)->pid)), at = index / WEFTI_PROCESS_CHUNK;
     wefti_bits_add(&table->free[at].bits, table->free[at].map, index % WEFTI_PROCESS_CHUNK);
     table->low = at < table->low ? at : table->low;
 }
@@ -162,44 +161,55 @@ static bool admit(struct wefti_processes *table) {
     return false;
 }
 
+/* The worker's are used up, or there is no worker: one, and for a worker the next ones. */
+static __attribute__((noinline)) struct wefti_link *fetch_slot(struct wefti_processes *table,
+                                                               struct wefti_chain *cache) {
+    struct wefti_chain one = {NULL, NULL, 0}, *from = cache ? cache : &one;
+    fetch_slots(table, from, cache ? WEFTI_PROCESS_CACHE : 1);
+    return wefti_chain_take(from);
+}
+
 int wefti_process_take(struct wefti_processes *table, struct wefti_worker *w, bool own, struct wefti_process **out) {
     if (WEFTI_LIKELY(!own) && !admit(table))
         return -EDQUOT;
-    struct wefti_chain one = {NULL, NULL, 0}, *cache = cache_of(table, w);
-    struct wefti_chain *from = cache ? cache : &one;
-    if (WEFTI_UNLIKELY(!from->count))
-        fetch_slots(table, from, cache ? WEFTI_PROCESS_CACHE : 1);
-    struct wefti_link *slot = wefti_chain_take(from);
-    if (!slot) {
+    struct wefti_chain *cache = cache_of(table, w);
+    struct wefti_link *slot =
+        WEFTI_LIKELY(cache && cache->count) ? wefti_chain_take_first(cache) : fetch_slot(table, cache);
+    if (WEFTI_UNLIKELY(!slot)) {
         if (table->rt->max_processes && !own)
             sub_relaxed(&table->counted, 1); /* a count, as in admit */
         return -ENOMEM;
     }
     *out = process_of(slot);
-    if (from->count) { /* the next, by the time it is wanted */
-        wefti_fetch_own(process_of(from->first));
-        wefti_fetch_own(from->first);
+    if (cache && cache->count) { /* the next, by the time it is wanted */
+        wefti_fetch_own(process_of(cache->first));
+        wefti_fetch_own(cache->first);
     }
     (*out)->own = own;
     return 0;
+}
+
+/* The worker has enough of them, or there is no worker. */
+static __attribute__((noinline)) void return_slots(struct wefti_processes *table, struct wefti_chain *cache,
+                                                   struct wefti_link *slot) {
+    wefti_lock_take(&table->lock);
+    free_slot(table, slot);
+    for (uint32_t i = 0; cache && i < WEFTI_PROCESS_CACHE; i++)
+        free_slot(table, wefti_chain_take(cache));
+    wefti_lock_give(&table->lock);
 }
 
 void wefti_process_give(struct wefti_process *process, struct wefti_worker *w) {
     struct wefti_processes *table = process->table;
     if (table->rt->max_processes && !process->own)
         sub_relaxed(&table->counted, 1); /* a count */
-    if (load_own(&process->generation) == 0)
-        return; /* all its pids are used up */
+    if (!load_own(&process->pid))
+        return; /* all are used up */
     struct wefti_chain *cache = cache_of(table, w);
-    if (WEFTI_LIKELY(cache && cache->count < 2 * WEFTI_PROCESS_CACHE)) {
+    if (WEFTI_LIKELY(cache && cache->count < 2 * WEFTI_PROCESS_CACHE))
         wefti_nodes_push(cache, &process->free); /* the newest first: it is in our caches still */
-        return;
-    }
-    wefti_lock_take(&table->lock);
-    free_slot(table, &process->free);
-    for (uint32_t i = 0; cache && i < WEFTI_PROCESS_CACHE; i++)
-        free_slot(table, wefti_chain_take(cache));
-    wefti_lock_give(&table->lock);
+    else
+        return_slots(table, cache, &process->free);
 }
 
 /* -- How many ---------------------------------------------------------------------------------------------- */
@@ -219,7 +229,7 @@ struct wefti_process *wefti_process_lock(struct wefti_processes *table, weft_pid
     if (!process)
         return NULL;
     wefti_lock_take(&process->lock);
-    if (wefti_process_is_there(process) && load_own(&process->generation) == wefti_pid_generation(pid))
+    if (wefti_process_is_there(process) && load_own(&process->pid) == pid)
         return process;
     wefti_lock_give(&process->lock);
     return NULL;

@@ -54,6 +54,13 @@ static inline void wefti_nodes_push(struct wefti_chain *chain, struct wefti_link
     chain->first = node;
 }
 
+/* There is one. */
+static inline void *wefti_nodes_take_loaded(struct wefti_nodes_cache *cache) {
+    struct wefti_link *node = wefti_chain_take_first(&cache->loaded);
+    wefti_fetch_own(cache->loaded.first); /* the next; of the last, nothing that matters */
+    return node;
+}
+
 /* A block of WEFTI_NODE_SIZE bytes, or NULL: no memory.  cache NULL: the caller is no worker. */
 static inline void *wefti_nodes_take(struct wefti_nodes *nodes, struct wefti_nodes_cache *cache) {
     if (WEFTI_UNLIKELY(!cache))
@@ -66,9 +73,7 @@ static inline void *wefti_nodes_take(struct wefti_nodes *nodes, struct wefti_nod
             return NULL;
         }
     }
-    struct wefti_link *node = wefti_chain_take_first(&cache->loaded);
-    wefti_fetch_own(cache->loaded.first); /* the next; of the last, nothing that matters */
-    return node;
+    return wefti_nodes_take_loaded(cache);
 }
 
 static inline void wefti_nodes_give(struct wefti_nodes *nodes, struct wefti_nodes_cache *cache, void *node) {
@@ -83,6 +88,21 @@ static inline void wefti_nodes_give(struct wefti_nodes *nodes, struct wefti_node
         cache->loaded.count = 0;
     }
     wefti_nodes_push(&cache->loaded, node);
+}
+
+/* All of a chain that is not empty; as a whole, if there is room. */
+static inline void wefti_nodes_give_all(struct wefti_nodes *nodes, struct wefti_nodes_cache *cache,
+                                        struct wefti_chain chain) {
+    if (WEFTI_LIKELY(cache->loaded.count + chain.count <= WEFTI_NODES_MAGAZINE)) {
+        chain.last->next = cache->loaded.first; /* of an empty one: whatever */
+        if (!cache->loaded.count)
+            cache->loaded.last = chain.last;
+        cache->loaded.first = chain.first;
+        cache->loaded.count += chain.count;
+        return;
+    }
+    for (struct wefti_link *node; (node = wefti_chain_take(&chain));)
+        wefti_nodes_give(nodes, cache, node);
 }
 
 #endif

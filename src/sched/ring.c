@@ -126,6 +126,15 @@ static __attribute__((noinline)) struct weft_task *next_but(struct wefti_worker 
     return next_in_order(w);
 }
 
+/* It came out of the slot. */
+static inline struct weft_task *newest(struct wefti_worker *w, struct wefti_link *item) {
+    if (WEFTI_UNLIKELY(w->lifo_polls >= WEFTI_LIFO_MAX))
+        return next_but(w, item);
+    w->lifo_polls++;
+    wefti_count(&w->counters.lifo_hits, 1);
+    return wefti_task_of(item);
+}
+
 /* Inside: of what we keep, a batched one first. */
 static inline struct weft_task *take_kept(struct wefti_worker *w) {
     struct wefti_link *item = wefti_lifo_take_batched(&w->lifo);
@@ -135,13 +144,7 @@ static inline struct weft_task *take_kept(struct wefti_worker *w) {
     }
     item = wefti_lifo_take(&w->lifo);
     leave(w);
-    if (WEFTI_UNLIKELY(!item)) /* a thief was faster */
-        return next_in_order(w);
-    if (WEFTI_UNLIKELY(w->lifo_polls >= WEFTI_LIFO_MAX))
-        return next_but(w, item);
-    w->lifo_polls++;
-    wefti_count(&w->counters.lifo_hits, 1);
-    return wefti_task_of(item);
+    return WEFTI_LIKELY(item != NULL) ? newest(w, item) : next_in_order(w); /* a thief was faster */
 }
 
 static __attribute__((noinline)) struct weft_task *enter_and_take(struct wefti_worker *w) {
@@ -150,8 +153,15 @@ static __attribute__((noinline)) struct weft_task *enter_and_take(struct wefti_w
 }
 
 static inline struct weft_task *next_of_own(struct wefti_worker *w) {
-    if (load_own(&w->lifo.batch_left) == 0 && !load_own(&w->lifo.slot))
-        return next_in_order(w);
+    struct wefti_link *slot = load_own(&w->lifo.slot);
+    if (WEFTI_LIKELY(load_own(&w->lifo.batch_left) == 0)) {
+        if (!slot)
+            return next_in_order(w);
+        if (!w->shared) { /* nobody to keep out, and what we see is so */
+            wefti_lifo_take(&w->lifo);
+            return newest(w, slot);
+        }
+    }
     return WEFTI_LIKELY(try_enter(w)) ? take_kept(w) : enter_and_take(w);
 }
 

@@ -108,9 +108,13 @@ static inline bool wefti_word_enter(wefti_word *word) {
 static inline bool wefti_word_to_idle(wefti_word *word) {
     uint64_t found = load_relaxed(word); /* only compared */
     for (;;) {
-        wefti_assert(wefti_word_is_active(found), found);
-        bool again = (found & WEFTI_NOTIFIED) || wefti_word_must_end(found);
-        uint64_t next = wefti_word_with(found, again ? WEFTI_SCHEDULED : WEFTI_IDLE) & ~WEFTI_NOTIFIED;
+        bool again = false;
+        uint64_t next = wefti_word_with(found, WEFTI_IDLE);
+        if (WEFTI_UNLIKELY((found & (WEFTI_LIFE_MASK | WEFTI_NOTIFIED | WEFTI_CANCELLED)) != WEFTI_SCHEDULED)) {
+            wefti_assert(wefti_word_is_active(found), found);
+            again = (found & WEFTI_NOTIFIED) || wefti_word_must_end(found);
+            next = wefti_word_with(found, again ? WEFTI_SCHEDULED : WEFTI_IDLE) & ~WEFTI_NOTIFIED;
+        } /* else what most are, as in enter */
         /* Release: what this poll wrote, to wake, which queues it for the next.  What a waker wrote before its NOTIFIED is
          * not lost by clearing that: its release goes on through this swap to the next enter. */
         if (cas_release(word, &found, next))

@@ -72,6 +72,56 @@ API_TEST(process_unknown_pid, "W10 W30", .workers = {2}) {
     fixture_end(rt);
 }
 
+/* -- What is sent is what comes, of every size, and nothing beyond it is read. */
+
+enum { SIZES = 48 };
+
+/* The tag is the size; the bytes follow from it. */
+static unsigned char byte_of(uint64_t size, size_t at) { return (unsigned char)(size * 7 + at * 3 + 1); }
+
+static int check_sizes(void *state, const weft_message *events, size_t count, weft_step *out) {
+    (void)out;
+    unsigned *next = state;
+    for (size_t i = 0; i < count; i++, ++*next) {
+        CHECK_EQ(events[i].tag, *next % SIZES);
+        REQUIRE_EQ(events[i].size, *next % SIZES);
+        for (size_t at = 0; at < events[i].size; at++)
+            REQUIRE_EQ(((const unsigned char *)events[i].data)[at], byte_of(events[i].tag, at));
+    }
+    out->status = *next == 3 * SIZES ? WEFT_STEP_DONE : WEFT_STEP_IDLE;
+    return 0;
+}
+static const weft_process_class sizes_class = {
+    .size = sizeof sizes_class, .state_size = sizeof(unsigned), .step = check_sizes};
+
+static int send_sizes(void *arg) {
+    for (unsigned i = 0; i < 3 * SIZES; i++) {
+        size_t size = i % SIZES;
+        unsigned char *data = malloc(size ? size : 1); /* no larger: a checker sees who reads beyond it */
+        REQUIRE(data);
+        for (size_t at = 0; at < size; at++)
+            data[at] = byte_of(size, at);
+        CHECK_EQ(weft_send(NULL, *(weft_pid *)arg, size, data, size), 0);
+        free(data);
+        if (i < SIZES)
+            weft_yield(); /* one at a time, and then many at once */
+    }
+    return 0;
+}
+
+API_TEST(process_every_size, "W29", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_pid pid;
+    weft_task *task, *sender;
+    spec.class_ = &sizes_class;
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, &pid, &task), 0);
+    REQUIRE_EQ(weft_fiber_go(rt, send_sizes, &pid, &sender), 0);
+    CHECK_EQ(fixture_finish(sender).status, 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    fixture_end(rt);
+}
+
 /* A slot is used again and again: an old pid never reaches the new process. */
 static int end_at_once(void *arg) {
     weft_message m;

@@ -19,7 +19,7 @@ enum { MESSAGE, SYSTEM, QUEUED };
 static void begin(void) {
     table.rt = &rt;
     process.table = &table;
-    store_relaxed(&process.generation, GENERATION);
+    store_relaxed(&process.pid, wefti_pid_of(GENERATION, 0));
     store_relaxed(&table.chunk[0], &chunk);
 }
 
@@ -100,7 +100,8 @@ MC_CASE(mailbox_system_against_close, send_against_close, .arg = SYSTEM, .proves
 static void take_slot(void *unused) {
     (void)unused;
     struct wefti_process *slot;
-    mc_assert(wefti_process_take(&table, NULL, false, &slot) == 0 && slot->index == 0 && slot->table == &table);
+    mc_assert(wefti_process_take(&table, NULL, false, &slot) == 0 && wefti_pid_index(wefti_process_pid(slot)) == 0 &&
+              slot->table == &table);
 }
 
 MC_TEST(table_find_against_make, .leaks_ok = true, .bound = 3, .outcomes = "there none") {

@@ -63,7 +63,8 @@ static struct wefti_process *slot_of(weft_pid pid) {
 
 /* The next owner of that slot, after so many. */
 static weft_pid begin_as(weft_pid before, uint32_t generation) {
-    store_relaxed(&slot_of(before)->generation, generation); /* it is free, and our worker's */
+    store_relaxed(&slot_of(before)->pid,
+                  wefti_pid_of(generation, wefti_pid_index(before))); /* it is free, and our worker's */
     weft_pid pid = begin();
     REQUIRE_EQ(wefti_pid_index(pid), wefti_pid_index(before)); /* the newest first */
     REQUIRE_EQ(wefti_pid_generation(pid), generation);

@@ -69,6 +69,31 @@ TEST(nodes_pass_from_cache_to_cache, "W29") {
     wefti_nodes_fini(&nodes);
 }
 
+/* Chains of every length come back whole, whatever room there is: none is lost, and none is there twice. */
+TEST(nodes_come_back_in_chains, "W29") {
+    struct wefti_nodes nodes = {0};
+    struct wefti_nodes_cache cache = {0};
+    enum { MOST = 2 * WEFTI_NODES_MAGAZINE + 5 };
+    static unsigned char *taken[MOST];
+    for (unsigned round = 0; round < 4 * MOST; round++) {
+        unsigned count = 1 + round % MOST;
+        for (unsigned i = 0; i < count; i++) {
+            REQUIRE(taken[i] = wefti_nodes_take(&nodes, &cache));
+            fill(taken[i], i);
+        }
+        for (unsigned i = 0; i < count; i++)
+            REQUIRE(is_whole(taken[i], i));
+        struct wefti_chain chain = {NULL, NULL, 0};
+        for (unsigned i = 0; i < count; i++)
+            wefti_chain_append(&chain, (struct wefti_link *)(void *)taken[i]);
+        wefti_nodes_give_all(&nodes, &cache, chain);
+        REQUIRE_EQ(nodes.out, held(&cache));
+        REQUIRE_LE(cache.loaded.count, WEFTI_NODES_MAGAZINE);
+        REQUIRE(cache.spare.count == 0 || cache.spare.count == WEFTI_NODES_MAGAZINE);
+    }
+    wefti_nodes_fini(&nodes);
+}
+
 /* However they came back, the depot gives them in the order of their addresses. */
 TEST(nodes_are_put_in_order, "W29") {
     struct wefti_nodes nodes = {0};
