@@ -57,11 +57,9 @@ static inline void look_at_resting(struct wefti_worker *w) {
         wefti_worker_unrest(w);
 }
 
-/* The fiber that was left to get here. */
-static inline void arrived(struct wefti_worker *w) {
+/* The fiber that was left to get here, if it was not one of our own for another of our own. */
+static __attribute__((noinline)) void settle_left(struct wefti_worker *w) {
     struct weft_task *task = w->left;
-    if (!task)
-        return;
     w->left = NULL;
     if (WEFTI_UNLIKELY(w->left_said == WEFT_YIELD)) {
         w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
@@ -73,6 +71,11 @@ static inline void arrived(struct wefti_worker *w) {
     } else if (wefti_word_to_idle(&task->word)) {
         w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
     }
+}
+
+static inline void arrived(struct wefti_worker *w) {
+    if (WEFTI_UNLIKELY(w->left != NULL))
+        settle_left(w);
 }
 
 /* May fibers follow each other without the loop?  A driver counts polls, a control thread wants to hear of each, a helping join
@@ -207,6 +210,7 @@ static inline void prefetch_next(const struct wefti_worker *w, uint32_t count) {
     __builtin_prefetch(third);
     __builtin_prefetch(third + LINE);
     __builtin_prefetch(wefti_fiber_of(second)->stack);
+#pragma GCC unroll 8
     for (unsigned at = 0; at < PREFETCH; at += LINE)
         __builtin_prefetch(frames + at);
 }
@@ -302,15 +306,16 @@ static inline void begin_own(struct wefti_worker *w, struct weft_task *next) {
     wefti_set_current(w, next);
 }
 
-/* What go_on would do, when the first of our own fibers is next anyway: it is the current one now.  NULL: ask go_on. */
-static inline __attribute__((always_inline)) struct weft_task *own_next(struct wefti_worker *w) {
-    look_at_resting(w);
-    if (WEFTI_UNLIKELY(!(w->own_left && w->pinned.count && wefti_mpsc_is_empty(&w->inbox))))
-        return NULL;
+/* Is the first of our own fibers next anyway, whatever go_on would look at?  Then one of our own runs. */
+static inline bool own_waits(struct wefti_worker *w) { return w->pinned.count && wefti_mpsc_is_empty(&w->inbox); }
+static inline bool own_is_next(struct wefti_worker *w) { return WEFTI_LIKELY(w->own_left && own_waits(w)); }
+
+/* It is the current one now. */
+static inline struct goal own_next(struct wefti_worker *w) {
     w->own_left--;
     struct weft_task *next = wefti_task_of(wefti_chain_take_first(&w->pinned));
     begin_own(w, next);
-    return next;
+    return (struct goal){wefti_fiber_of(next)->stack, next};
 }
 
 static __attribute__((noinline)) struct goal find_next(struct wefti_worker *w) {
@@ -318,39 +323,62 @@ static __attribute__((noinline)) struct goal find_next(struct wefti_worker *w) {
     return go_on(w, NULL, NULL);
 }
 
+/* Leave `self` for another stack, and be back, on the worker that is returned. */
+static inline __attribute__((always_inline)) struct wefti_worker *switch_to(struct wefti_worker *w,
+                                                                            struct wefti_fiber *self, struct goal to) {
+    prefetch_next(w, w->pinned.count);
+    if (WEFTI_UNLIKELY(w->exceptions != NULL))
+        return switch_exceptions(w, self->stack, to.stack, to.task, self->migrate);
+    wefti_stack_switch(self->stack, to.stack, to.task);
+    if (WEFTI_UNLIKELY(self->migrate))
+        w = wefti_worker_here();
+    arrived(w);
+    return w;
+}
+
 /* Leave `self`, and be back on whatever worker it is by then.  errno belongs to the thread: each fiber has its own as far as it can see.
  * However the next one was found, the switch is this one: the processor takes it that a return goes to the last call, and is right when all
  * who wait have left by the same calls. */
-static inline __attribute__((always_inline)) void leave(struct wefti_worker *w, struct wefti_fiber *self) {
+static inline __attribute__((always_inline)) struct wefti_worker *leave(struct wefti_worker *w,
+                                                                        struct wefti_fiber *self) {
     int saved = *w->errno_at; /* first: go_on rings timers, looks at descriptors, ends tasks */
-    struct weft_task *next = own_next(w);
-    struct goal to;
-    if (WEFTI_LIKELY(next != NULL))
-        to = (struct goal){wefti_fiber_of(next)->stack, next};
-    else
-        to = find_next(w);
-    if (WEFTI_LIKELY(to.stack != self->stack)) { /* else nobody else is there: it is its turn again */
-        prefetch_next(w, w->pinned.count);
-        if (WEFTI_UNLIKELY(w->exceptions != NULL)) {
-            w = switch_exceptions(w, self->stack, to.stack, to.task, self->migrate);
-        } else {
-            wefti_stack_switch(self->stack, to.stack, to.task);
-            if (WEFTI_UNLIKELY(self->migrate))
-                w = wefti_worker_here();
-            arrived(w);
-        }
-    }
+    look_at_resting(w);
+    struct goal to = own_is_next(w) ? own_next(w) : find_next(w);
+    if (WEFTI_LIKELY(to.stack != self->stack)) /* else nobody else is there: it is its turn again */
+        w = switch_to(w, self, to);
     *w->errno_at = saved; /* last: what arrived calls may change it */
+    return w;
 }
 
-static inline void suspend(struct wefti_worker *w, struct wefti_fiber *self) {
+static __attribute__((noinline)) struct goal leave_and_find(struct wefti_worker *w, struct wefti_fiber *self) {
     w->left = &self->task;
     w->left_said = WEFT_PENDING;
-    wefti_fiber_rested(self);
-    leave(w, self);
+    look_at_resting(w);
+    return find_next(w);
 }
 
-void wefti_fiber_suspend(struct wefti_fiber *self) { suspend(wefti_worker_here(), self); }
+/* As leave, of one that waits.  If it is left for another of our own, it is one itself, and rests at once: nothing between that and the switch
+ * could wake it here. */
+static inline __attribute__((always_inline)) struct wefti_worker *suspend(struct wefti_worker *w,
+                                                                          struct wefti_fiber *self) {
+    int saved = *w->errno_at;
+    struct goal to;
+    wefti_fiber_rested(self);
+    bool own = w->own_left != 0;
+    if (own && WEFTI_UNLIKELY(load_own(&w->resting) != NULL))
+        wefti_worker_unrest(w); /* two cannot */
+    if (WEFTI_LIKELY(own && own_waits(w))) {
+        store_relaxed(&w->resting, &self->task); /* to others, for a look; whether it was woken, at the next choice */
+        to = own_next(w);
+    } else {
+        to = leave_and_find(w, self);
+    }
+    w = switch_to(w, self, to);
+    *w->errno_at = saved; /* last, as there */
+    return w;
+}
+
+__attribute__((noinline)) void wefti_fiber_suspend(struct wefti_fiber *self) { suspend(wefti_worker_here(), self); }
 
 /* Behind our own fibers: it stays here. */
 static inline void yield_here(struct wefti_worker *w, struct wefti_fiber *self) {
@@ -425,8 +453,7 @@ __attribute__((noinline)) int weft_yield(void) {
         switch_exceptions(w, self->stack, to.stack, to.task, false);
     } else {
         wefti_stack_switch(self->stack, to.stack, to.task);
-        if (WEFTI_UNLIKELY(w->left))
-            arrived(w);
+        arrived(w);
     }
 back:
     *w->errno_at = saved;
@@ -508,31 +535,30 @@ static __attribute__((noinline)) int wait_at_most(struct wefti_fiber *self, bool
     return error;
 }
 
-static inline __attribute__((always_inline)) int wait_for(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg,
-                                                          int64_t until, const char *what) {
-    struct wefti_worker *w = wefti_worker_here();
+static inline __attribute__((always_inline)) int wait_for(struct wefti_worker *w, struct wefti_fiber *self,
+                                                          bool (*ready)(void *arg), void *arg, int64_t until,
+                                                          const char *what) {
     wait_begin(w, self, what);
     if (until != WEFT_NEVER)
         return wait_at_most(self, ready, arg, until);
     while (!ready(arg)) {
         if (WEFTI_UNLIKELY(load_relaxed(&self->task.word) & WEFTI_CANCELLED)) /* a hint; it looks again */
             return wait_at_most(self, ready, arg, until);
-        suspend(w, self);
-        if (WEFTI_UNLIKELY(self->migrate))
-            w = wefti_worker_here();
+        w = suspend(w, self);
     }
     store_relaxed(&self->waits, NULL);
     return 0;
 }
 
 int wefti_fiber_wait(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, int64_t until, const char *what) {
-    return wait_for(self, ready, arg, until, what);
+    return wait_for(wefti_worker_here(), self, ready, arg, until, what);
 }
 
 static bool is_set(void *flag) { return load_acquire((_Atomic uint32_t *)flag); /* pairs with whoever sets it */ }
 
-int wefti_fiber_wait_set(struct wefti_fiber *self, _Atomic uint32_t *flag, int64_t until, const char *what) {
-    return wait_for(self, is_set, flag, until, what);
+int wefti_fiber_wait_set(struct wefti_worker *w, struct wefti_fiber *self, _Atomic uint32_t *flag, int64_t until,
+                         const char *what) {
+    return wait_for(w, self, is_set, flag, until, what);
 }
 
 int wefti_fiber_wait_late(struct wefti_fiber *self, _Atomic uint32_t *flag, int64_t until, struct wefti_late *late,
@@ -555,9 +581,7 @@ int wefti_fiber_wait_late(struct wefti_fiber *self, _Atomic uint32_t *flag, int6
                 late->when = until;
             }
         }
-        suspend(w, self);
-        if (WEFTI_UNLIKELY(self->migrate))
-            w = wefti_worker_here();
+        w = suspend(w, self);
     }
     store_relaxed(&self->waits, NULL);
     return error;

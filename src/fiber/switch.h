@@ -21,10 +21,14 @@
 /* The poll function of every fiber. */
 weft_poll wefti_fiber_poll(struct weft_task *task, void *state);
 
-/* The running fiber of the calling thread, or NULL. */
+/* The fiber that the calling worker runs, or NULL; and that of the calling thread. */
+static inline struct wefti_fiber *wefti_fiber_on(const struct wefti_worker *w) {
+    struct weft_task *task = wefti_current(w);
+    return task && wefti_task_is_fiber(task) ? wefti_fiber_of(task) : NULL;
+}
 static inline struct wefti_fiber *wefti_fiber_self(void) {
     struct wefti_worker *w = wefti_worker_here();
-    return w && wefti_current(w) && wefti_task_is_fiber(wefti_current(w)) ? wefti_fiber_of(wefti_current(w)) : NULL;
+    return w ? wefti_fiber_on(w) : NULL;
 }
 
 /* It gives its worker up by itself. */
@@ -47,8 +51,9 @@ _Noreturn void wefti_fiber_discard(struct wefti_fiber *self);
  * Returns 0; -ECANCELED; -ETIMEDOUT.  Then ready(arg) may still have become true: whoever owns the condition looks again. */
 int wefti_fiber_wait(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, int64_t until, const char *what);
 
-/* The same until *flag is not 0, which whoever sets it releases.  What most waits are. */
-int wefti_fiber_wait_set(struct wefti_fiber *self, _Atomic uint32_t *flag, int64_t until, const char *what);
+/* The same until *flag is not 0, which whoever sets it releases.  What most waits are.  w: the calling worker. */
+int wefti_fiber_wait_set(struct wefti_worker *w, struct wefti_fiber *self, _Atomic uint32_t *flag, int64_t until,
+                         const char *what);
 
 /* A deadline that is put off again and again before it comes, as that of a connection that has something to say now and then.  Its alarm stays
  * where it was set first; when it rings too early it is set anew.  So a wait with it costs no more than one without.
