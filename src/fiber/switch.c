@@ -368,6 +368,9 @@ static inline __attribute__((always_inline)) struct wefti_worker *suspend(struct
     if (own && WEFTI_UNLIKELY(load_own(&w->resting) != NULL))
         wefti_worker_unrest(w); /* two cannot */
     if (WEFTI_LIKELY(own && own_waits(w))) {
+#ifdef WEFTI_DEBUG
+        wefti_assert(wefti_worker_keeps(w, &self->task), w->own_left); /* see give */
+#endif
         store_relaxed(&w->resting, &self->task); /* to others, for a look; whether it was woken, at the next choice */
         to = own_next(w);
     } else {

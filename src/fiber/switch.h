@@ -7,6 +7,7 @@
  * Rule.   A fiber becomes wakeable only when its stack has been left: whoever is switched to makes it IDLE (wefti_fiber_arrived), and
  *         queues it again if it was woken meanwhile.
  * Rest.   The last of a worker's own fibers that was left to wait is not made IDLE before another is left so, or the loop is come to: it rests.
+ *         (Left for another of our own, it is said to rest before the switch: nothing on this worker could wake it between.)
  *         Most often its own worker wakes it before that, with what runs next, and then neither costs a read-modify-write.  Who else
  *         wakes or cancels it meanwhile finds it SCHEDULED, and leaves a mark, which is seen when it is made IDLE: as if it had not
  *         been left yet.  Its worker looks for that mark before each choice of a next one, as it looks into its inbox: so it runs no later.
