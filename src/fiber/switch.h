@@ -4,7 +4,7 @@
  *         one that never waits costs no switch, since the runner goes on with the next new fiber on the same stack.  One that
  *         waits keeps the stack until it ends.
  *         Who leaves a stack picks what runs next and switches straight to it; the loop's stack is for polls, searching and sleeping.
- * Rule.   A fiber becomes wakeable only when its stack has been left: whoever is switched to makes it IDLE (wefti_fiber_arrived), and
+ * Rule.   A fiber becomes wakeable only when its stack has been left: whoever is switched to makes it IDLE (wefti_arrived), and
  *         queues it again if it was woken meanwhile.
  * Rest.   The last of a worker's own fibers that was left to wait is not made IDLE before another is left so, or the loop is come to: it rests.
  *         (Left for another of our own, it is said to rest before the switch: nothing on this worker could wake it between.)
