@@ -321,6 +321,20 @@ MC_CASE(fiber_yield_ring, yield_against_wake_and_cancel, .arg = ON(1, WEFT_SCHED
 MC_CASE(fiber_yield_ring_bounded, yield_against_wake_and_cancel, .arg = ON(1, WEFT_SCHED_RING), .proves = "J13 J31",
         .bound = 1, .stale_counts = true, .seconds = 6);
 
+/* Three that are ready wait one after the other: each is left for the next of the same worker's, and but one rests at a time. */
+static void rest_in_turn(void) {
+    weft_task *task[3];
+    start();
+    for (int i = 0; i < 3; i++)
+        task[i] = go(yield_then_wait, NULL);
+    set_event();
+    for (int i = 0; i < 3; i++)
+        mc_assert(finish(task[i]) == 0);
+    stop_quietly();
+}
+MC_CASE(fiber_rest_in_turn, rest_in_turn, .arg = ON(1, WEFT_SCHED_RING), .proves = "J30", .bound = 1,
+        .stale_counts = true, .seconds = 4);
+
 /* A stray wake (a waker of the fiber that somebody kept) while it yields is spent at its next wait, and disturbs nobody. */
 static weft_waker stray;
 static _Atomic int have_stray;
