@@ -197,6 +197,22 @@ MC_CASE(fiber_cancel_against_wake, cancel_against_wake, .arg = ON(1, WEFT_SCHED_
 MC_CASE(fiber_cancel_against_wake_bounded, cancel_against_wake, .arg = ON(1, WEFT_SCHED_RING), .proves = "J30 J31",
         .bound = 1, .stale_counts = true, .seconds = 6);
 
+/* -- Drop at any moment ------------------------------------------------------------------------------------------------------ */
+
+static int end_at_once(void *arg) {
+    (void)arg;
+    return 0;
+}
+
+/* Whoever frees it has seen its end, with all that was written there. */
+static void drop_any_time(void) {
+    start();
+    weft_task_drop(go(end_at_once, NULL));
+    stop_quietly();
+}
+MC_CASE(fiber_drop_ring, drop_any_time, .arg = ON(1, WEFT_SCHED_RING), .proves = "B33", .bound = 2,
+        .stale_counts = true, .seconds = 4);
+
 /* -- Rest: waits, and is not IDLE yet ------------------------------------------------------------------------------------------ */
 
 /* Two of one worker wait, the first of them at rest while the second runs; who wakes or cancels is outside. */
