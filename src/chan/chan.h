@@ -121,16 +121,29 @@ void wefti_chan_end(struct wefti_chan *ch);
 
 /* -- Under the lock ------------------------------------------------------------------------------------------ */
 
+/* There is room in the buffer, or a value, of a channel that is not unbounded. */
+static inline void wefti_chan_put_bounded(struct wefti_chan *ch, const void *value, uint32_t size) {
+    uint32_t tail = ch->tail;
+    wefti_chan_copy(ch->buffer + (size_t)tail * size, value, size);
+    ch->tail = tail + 1 == ch->capacity ? 0 : tail + 1;
+    ch->count++;
+}
+static inline void wefti_chan_take_bounded(struct wefti_chan *ch, void *value, uint32_t size) {
+    uint32_t head = ch->head;
+    wefti_chan_copy(value, ch->buffer + (size_t)head * size, size);
+    ch->head = head + 1 == ch->capacity ? 0 : head + 1;
+    ch->count--;
+}
+
 /* There is room in the buffer: false as wefti_chan_put_block. */
 static inline bool wefti_chan_put(struct wefti_chan *ch, const void *value) {
     if (WEFTI_UNLIKELY(ch->capacity == WEFTI_CHAN_UNBOUNDED)) {
         if (!wefti_chan_put_block(ch, value))
             return false;
+        ch->count++;
     } else {
-        wefti_chan_copy(ch->buffer + (size_t)ch->tail * ch->size, value, ch->size);
-        ch->tail = ch->tail + 1 == ch->capacity ? 0 : ch->tail + 1;
+        wefti_chan_put_bounded(ch, value, ch->size);
     }
-    ch->count++;
     return true;
 }
 
@@ -158,13 +171,13 @@ static inline struct wefti_block *wefti_chan_take(struct wefti_chan *ch, void *v
     struct wefti_waiter *sender;
     if (WEFTI_UNLIKELY(ch->returned != NULL)) {
         wefti_chan_take_returned(ch, value);
+        ch->count--;
     } else if (WEFTI_UNLIKELY(ch->capacity == WEFTI_CHAN_UNBOUNDED)) {
         empty = wefti_chan_take_block(ch, value);
+        ch->count--;
     } else {
-        wefti_chan_copy(value, ch->buffer + (size_t)ch->head * ch->size, ch->size);
-        ch->head = ch->head + 1 == ch->capacity ? 0 : ch->head + 1;
+        wefti_chan_take_bounded(ch, value, ch->size);
     }
-    ch->count--;
     if (ch->senders.first && ch->count < ch->capacity &&
         (sender = wefti_waiters_take_count(&ch->senders, &ch->strays))) {
         wefti_chan_put(ch, sender->slot);

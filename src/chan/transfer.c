@@ -13,18 +13,66 @@ static __attribute__((noinline)) int emptied(struct wefti_chan *ch, struct wefti
     return wefti_turn_count(w) ? WEFTI_CHAN_TURN : 0;
 }
 
-__attribute__((noinline)) int wefti_chan_send_locking(struct wefti_chan *ch, const void *value) {
-    struct wefti_worker *w = wefti_worker_self(); /* as in wefti_chan_lock_fast */
+/* -- The usual way ------------------------------------------------------------------------------------------- */
+
+/* Of a channel with values of a word that the calling worker has for its own.  It calls nothing, so that it needs no frame; all else is in
+ * functions that are called last. */
+
+/* The first receiver, if it waits for nothing else, and is one of ours. */
+static inline struct wefti_waiter *own_receiver(const struct wefti_chan *ch, const struct wefti_worker *w) {
+    struct wefti_waiter *receiver = ch->receivers.first;
+    return receiver && !receiver->choice && wefti_waiter_is_here(receiver, w) ? receiver : NULL;
+}
+
+/* As send_now, of a channel that is open. */
+static inline struct weft_task *hand_over(struct wefti_chan *ch, struct wefti_waiter *receiver, const void *value,
+                                          uint32_t size) {
+    wefti_waiters_remove_first(&ch->receivers);
+    wefti_chan_copy(receiver->slot, value, size);
+    receiver->result = 0;
+    return wefti_waiter_serve_here(receiver);
+}
+
+/* Inside, as the lock's owner.  True: it was sent, and the lock given back; false: try send_inside. */
+static inline __attribute__((always_inline)) bool send_quickly(struct wefti_chan *ch, struct wefti_worker *w,
+                                                               const void *value) {
+    if (WEFTI_UNLIKELY(ch->size != 8 || ch->closed))
+        return false;
+    if (ch->receivers.first) {
+        struct wefti_waiter *receiver = own_receiver(ch, w);
+        if (WEFTI_UNLIKELY(!receiver))
+            return false;
+        struct weft_task *task = hand_over(ch, receiver, value, 8);
+        wefti_bias_give_own(&ch->lock);
+        wefti_waiter_wake_here(w, task);
+        return true;
+    }
+    if (WEFTI_UNLIKELY(ch->count >= ch->capacity || ch->capacity == WEFTI_CHAN_UNBOUNDED))
+        return false;
+    wefti_chan_put_bounded(ch, value, 8);
+    wefti_bias_give_own(&ch->lock);
+    return true;
+}
+
+/* The same for recv_inside. */
+static inline __attribute__((always_inline)) bool recv_quickly(struct wefti_chan *ch, void *value) {
+    if (WEFTI_UNLIKELY(!ch->count || ch->size != 8 || ch->returned || ch->senders.first ||
+                       ch->capacity == WEFTI_CHAN_UNBOUNDED))
+        return false;
+    wefti_chan_take_bounded(ch, value, 8);
+    wefti_bias_give_own(&ch->lock);
+    return true;
+}
+
+/* -- With the lock held ---------------------------------------------------------------------------------------- */
+
+/* Given back, but for -EAGAIN. */
+static __attribute__((noinline)) int send_inside(struct wefti_chan *ch, struct wefti_worker *w, const void *value) {
     for (;;) {
         wefti_waker waker;
-        wefti_bias_take(&ch->lock, w, w ? w->rt->bias_streak : 0);
-        struct wefti_waiter *receiver = ch->receivers.first;
-        if (receiver && w && !receiver->choice && !ch->closed &&
-            wefti_waiter_is_here(receiver, w)) { /* as send_now, for one of our own */
-            wefti_waiters_remove(&ch->receivers, receiver);
-            wefti_chan_copy(receiver->slot, value, ch->size);
-            receiver->result = 0;
-            struct weft_task *task = wefti_waiter_serve_here(receiver);
+        struct wefti_waiter *receiver = w && !ch->closed ? own_receiver(ch, w) : NULL;
+        if (receiver) {
+            struct weft_task *task = hand_over(ch, receiver, value, ch->size);
             wefti_bias_give(&ch->lock);
             wefti_waiter_wake_here(w, task);
             return 0;
@@ -37,13 +85,13 @@ __attribute__((noinline)) int wefti_chan_send_locking(struct wefti_chan *ch, con
             return error;
         if ((error = wefti_chan_more(ch)))
             return error;
+        wefti_chan_lock_fast(ch);
     }
 }
 
-__attribute__((noinline)) int wefti_chan_recv_locking(struct wefti_chan *ch, void *value) {
+static __attribute__((noinline)) int recv_inside(struct wefti_chan *ch, void *value) {
     wefti_waker waker;
     struct wefti_block *empty;
-    wefti_chan_lock_fast(ch);
     int error = wefti_chan_recv_now(ch, value, &waker, &empty);
     if (WEFTI_UNLIKELY(error == -EAGAIN))
         return error;
@@ -51,33 +99,77 @@ __attribute__((noinline)) int wefti_chan_recv_locking(struct wefti_chan *ch, voi
     return WEFTI_UNLIKELY(empty != NULL) ? emptied(ch, empty) : error;
 }
 
-/* Wait in `list`; the lock is held, and given back.  0 or -EPIPE: what the server says; else it has not been served. */
-static int wait_in(struct wefti_chan *ch, struct wefti_waiters *list, void *slot, weft_deadline until,
-                   const char *what) {
-    struct wefti_waiter waiter;
-    struct wefti_fiber *self = wefti_fiber_self();
-    int error = until <= 0 ? -ETIMEDOUT : 0;
-    if (WEFTI_LIKELY(self != NULL))
-        wefti_waiter_init_task(&waiter, &self->task);
-    else if (!error)
-        error = wefti_waiter_init(&waiter);
-    if (WEFTI_UNLIKELY(error != 0)) {
-        wefti_bias_give(&ch->lock);
-        return error;
-    }
-    waiter.slot = slot;
-    wefti_waiters_append(list, &waiter);
+static __attribute__((noinline)) int lock_and_send(struct wefti_chan *ch, struct wefti_worker *w, const void *value) {
+    wefti_bias_take_slow(&ch->lock, w, w ? w->rt->bias_streak : 0);
+    return send_inside(ch, w, value);
+}
+
+static __attribute__((noinline)) int lock_and_recv(struct wefti_chan *ch, struct wefti_worker *w, void *value) {
+    wefti_bias_take_slow(&ch->lock, w, w ? w->rt->bias_streak : 0);
+    return recv_inside(ch, value);
+}
+
+__attribute__((noinline)) int wefti_chan_send_locking(struct wefti_chan *ch, const void *value) {
+    struct wefti_worker *w = wefti_worker_self(); /* as in wefti_chan_lock_fast */
+    if (WEFTI_UNLIKELY(!wefti_bias_own(&ch->lock, w)))
+        return lock_and_send(ch, w, value);
+    return WEFTI_LIKELY(send_quickly(ch, w, value)) ? 0 : send_inside(ch, w, value);
+}
+
+__attribute__((noinline)) int wefti_chan_recv_locking(struct wefti_chan *ch, void *value) {
+    struct wefti_worker *w = wefti_worker_self(); /* as in wefti_chan_lock_fast */
+    if (WEFTI_UNLIKELY(!wefti_bias_own(&ch->lock, w)))
+        return lock_and_recv(ch, w, value);
+    return recv_quickly(ch, value) ? 0 : recv_inside(ch, value);
+}
+
+/* -- Waiting ------------------------------------------------------------------------------------------------- */
+
+/* The lock is held, and given back. */
+static inline void append_and_unlock(struct wefti_chan *ch, struct wefti_waiters *list, struct wefti_waiter *waiter,
+                                     void *slot) {
+    waiter->slot = slot;
+    wefti_waiters_append(list, waiter);
     wefti_bias_give(&ch->lock);
-    error = WEFTI_LIKELY(self != NULL) ? wefti_waiter_wait_fiber(&waiter, self, until, what)
-                                       : wefti_waiter_wait(&waiter, until, what);
-    if (WEFTI_UNLIKELY(error != 0) &&
-        wefti_waiter_give_up(&waiter)) { /* else served after all, and the channel may be gone */
-        wefti_chan_lock(ch);
-        ch->strays -= wefti_waiters_end(list, &waiter);
+}
+
+/* It has waited, and that was late or cancelled. */
+static __attribute__((noinline)) int give_up(struct wefti_chan *ch, struct wefti_waiters *list,
+                                             struct wefti_waiter *waiter, int error) {
+    if (!wefti_waiter_give_up(waiter)) /* served after all, and the channel may be gone */
+        return (int)waiter->result;
+    wefti_chan_lock(ch);
+    ch->strays -= wefti_waiters_end(list, waiter);
+    wefti_bias_give(&ch->lock);
+    return error;
+}
+
+/* As wait_in, of a thread; or of anybody who may not. */
+static __attribute__((noinline)) int block_in(struct wefti_chan *ch, struct wefti_waiters *list, void *slot,
+                                              weft_deadline until, const char *what) {
+    struct wefti_waiter waiter;
+    int error = until <= 0 ? -ETIMEDOUT : wefti_waiter_init(&waiter);
+    if (error) {
         wefti_bias_give(&ch->lock);
         return error;
     }
-    return (int)waiter.result;
+    append_and_unlock(ch, list, &waiter, slot);
+    error = wefti_waiter_wait(&waiter, until, what);
+    return error ? give_up(ch, list, &waiter, error) : (int)waiter.result;
+}
+
+/* Wait in `list`; the lock is held, and given back.  w: the calling worker, or NULL.  0 or -EPIPE: what the server says; else it has not been
+ * served. */
+static __attribute__((noinline)) int wait_in(struct wefti_chan *ch, struct wefti_worker *w, struct wefti_waiters *list,
+                                             void *slot, weft_deadline until, const char *what) {
+    struct wefti_fiber *self = WEFTI_LIKELY(w != NULL) ? wefti_fiber_on(w) : NULL;
+    if (WEFTI_UNLIKELY(!self || until <= 0))
+        return block_in(ch, list, slot, until, what);
+    struct wefti_waiter waiter;
+    wefti_waiter_init_task(&waiter, &self->task);
+    append_and_unlock(ch, list, &waiter, slot);
+    int error = wefti_waiter_wait_fiber(&waiter, w, self, until, what);
+    return WEFTI_UNLIKELY(error != 0) ? give_up(ch, list, &waiter, error) : (int)waiter.result;
 }
 
 static __attribute__((noinline)) int end_turn(weft_deadline until) {
@@ -85,33 +177,73 @@ static __attribute__((noinline)) int end_turn(weft_deadline until) {
     return 0;
 }
 
-static int send_waiting(struct wefti_chan *ch, const void *value, weft_deadline until) {
-    return wait_in(ch, &ch->senders, (void *)(uintptr_t)value, until,
+static inline int send_waiting(struct wefti_chan *ch, struct wefti_worker *w, const void *value, weft_deadline until) {
+    return wait_in(ch, w, &ch->senders, (void *)(uintptr_t)value, until,
                    wefti_words(WEFTI_ROOM)); /* the server only reads */
 }
 
-static int recv_waiting(struct wefti_chan *ch, void *value, weft_deadline until) {
-    return wait_in(ch, &ch->receivers, value, until, wefti_words(WEFTI_A_VALUE));
+static inline int recv_waiting(struct wefti_chan *ch, struct wefti_worker *w, void *value, weft_deadline until) {
+    return wait_in(ch, w, &ch->receivers, value, until, wefti_words(WEFTI_A_VALUE));
 }
 
-int weft_chan_send(weft_chan *handle, const void *value, weft_deadline until) {
-    struct wefti_chan *ch = wefti_chan_of(handle);
+/* All but the usual way. */
+static __attribute__((noinline)) int send_anyhow(struct wefti_chan *ch, const void *value, weft_deadline until) {
     int error = WEFTI_LIKELY(ch != NULL) ? wefti_charge_channel_call() : -EINVAL;
     if (WEFTI_UNLIKELY(error != 0))
         return error;
     error = wefti_chan_send_locking(ch, value);
-    return error == -EAGAIN ? send_waiting(ch, value, until) : error;
+    return error == -EAGAIN ? send_waiting(ch, wefti_worker_here(), value, until) : error;
 }
 
-int weft_chan_recv(weft_chan *handle, void *value, weft_deadline until) {
-    struct wefti_chan *ch = wefti_chan_of(handle);
+static __attribute__((noinline)) int recv_anyhow(struct wefti_chan *ch, void *value, weft_deadline until) {
     int error = WEFTI_LIKELY(ch != NULL) ? wefti_charge_channel_call() : -EINVAL;
     if (WEFTI_UNLIKELY(error != 0))
         return error;
     error = wefti_chan_recv_locking(ch, value);
     if (error == -EAGAIN)
-        return recv_waiting(ch, value, until);
+        return recv_waiting(ch, wefti_worker_here(), value, until);
     return WEFTI_UNLIKELY(error == WEFTI_CHAN_TURN) ? end_turn(until) : error;
+}
+
+static __attribute__((noinline)) int send_from_inside(struct wefti_chan *ch, struct wefti_worker *w, const void *value,
+                                                      weft_deadline until) {
+    int error = send_inside(ch, w, value);
+    return error == -EAGAIN ? send_waiting(ch, w, value, until) : error;
+}
+
+static __attribute__((noinline)) int recv_from_inside(struct wefti_chan *ch, struct wefti_worker *w, void *value,
+                                                      weft_deadline until) {
+    int error = recv_inside(ch, value);
+    if (error == -EAGAIN)
+        return recv_waiting(ch, w, value, until);
+    return WEFTI_UNLIKELY(error == WEFTI_CHAN_TURN) ? end_turn(until) : error;
+}
+
+/* The lock, as its owner, of a call that nothing is to be paid for.  In weft_chan_send and _recv nothing comes after a wait, so `w` may come from
+ * the thread-local. */
+static inline bool enter_quickly(struct wefti_chan *ch, struct wefti_worker *w) {
+    return WEFTI_LIKELY(ch && !load_relaxed(&wefti_accounts_exist)) && /* a hint, as in wefti_charge_channel_call */
+           WEFTI_LIKELY(wefti_bias_own(&ch->lock, w));
+}
+
+int weft_chan_send(weft_chan *handle, const void *value, weft_deadline until) {
+    struct wefti_chan *ch = wefti_chan_of(handle);
+    struct wefti_worker *w = wefti_worker_self();
+    if (WEFTI_UNLIKELY(!enter_quickly(ch, w)))
+        return send_anyhow(ch, value, until);
+    return WEFTI_LIKELY(send_quickly(ch, w, value)) ? 0 : send_from_inside(ch, w, value, until);
+}
+
+int weft_chan_recv(weft_chan *handle, void *value, weft_deadline until) {
+    struct wefti_chan *ch = wefti_chan_of(handle);
+    struct wefti_worker *w = wefti_worker_self();
+    if (WEFTI_UNLIKELY(!enter_quickly(ch, w)))
+        return recv_anyhow(ch, value, until);
+    if (recv_quickly(ch, value))
+        return 0;
+    if (WEFTI_LIKELY(!ch->count && !ch->senders.first && !ch->closed))
+        return recv_waiting(ch, w, value, until);
+    return recv_from_inside(ch, w, value, until);
 }
 
 /* -- Many ---------------------------------------------------------------------------------------------------- */
@@ -160,7 +292,8 @@ int weft_chan_send_many(weft_chan *handle, const void *values, size_t count, wef
     int error = count > INT32_MAX ? -EINVAL : wefti_charge_channel_call();
     while (!error && sent < count) {
         error = send_some(ch, values, count, &sent);
-        if (error == -EAGAIN && !(error = send_waiting(ch, (const char *)values + sent * ch->size, until)))
+        if (error == -EAGAIN &&
+            !(error = send_waiting(ch, wefti_worker_here(), (const char *)values + sent * ch->size, until)))
             sent++;
     }
     wefti_turn_used(turn); /* the channel may be gone */
@@ -204,7 +337,7 @@ int weft_chan_recv_many(weft_chan *handle, void *values, size_t count, weft_dead
         wefti_turn_used(until);
         return got;
     }
-    error = recv_waiting(ch, values, until);
+    error = recv_waiting(ch, wefti_worker_here(), values, until);
     return error ? error
                  : 1; /* more may have come meanwhile; but with its last value the channel may have gone (rule 4) */
 }

@@ -36,7 +36,10 @@ static bool describe_overflow(uintptr_t address, char *text, size_t room) {
     struct wefti_worker *w = wefti_worker_self();
     struct weft_task *task = w ? wefti_current(w) : NULL;
     if (w && !is_below(task, address))
-        task = is_below(w->left, address) ? w->left : w->pinned.count ? wefti_task_of(w->pinned.last) : NULL;
+        task = is_below(w->left, address)                 ? w->left
+               : is_below(load_own(&w->resting), address) ? load_own(&w->resting)
+               : w->pinned.count                          ? wefti_task_of(w->pinned.last)
+                                                          : NULL;
     if (!is_below(task, address))
         return false;
     char name[WEFTI_NAME_ROOM], entry[512];
@@ -257,7 +260,7 @@ static bool slice_is_over(struct wefti_worker *w) {
 }
 
 /* The scheduler asked (R32).  Who has to be asked again and again without ever waiting has failed: it is cancelled, and its status will be
- * -ETIME (switch.c). */
+ * -ETIME (runner.c). */
 static __attribute__((noinline)) void preempt(struct wefti_worker *w, struct wefti_fiber *self) {
     if (self->preempted < WEFTI_PREEMPT_MAX && ++self->preempted == WEFTI_PREEMPT_MAX)
         wefti_cancel(&self->task, WEFT_REASON_BUDGET);

@@ -4,9 +4,10 @@
  *         one that never waits costs no switch, since the runner goes on with the next new fiber on the same stack.  One that
  *         waits keeps the stack until it ends.
  *         Who leaves a stack picks what runs next and switches straight to it; the loop's stack is for polls, searching and sleeping.
- * Rule.   A fiber becomes wakeable only when its stack has been left: whoever is switched to makes it IDLE (wefti_fiber_arrived), and
+ * Rule.   A fiber becomes wakeable only when its stack has been left: whoever is switched to makes it IDLE (wefti_arrived), and
  *         queues it again if it was woken meanwhile.
  * Rest.   The last of a worker's own fibers that was left to wait is not made IDLE before another is left so, or the loop is come to: it rests.
+ *         (Left for another of our own, it is said to rest before the switch: nothing on this worker could wake it between.)
  *         Most often its own worker wakes it before that, with what runs next, and then neither costs a read-modify-write.  Who else
  *         wakes or cancels it meanwhile finds it SCHEDULED, and leaves a mark, which is seen when it is made IDLE: as if it had not
  *         been left yet.  Its worker looks for that mark before each choice of a next one, as it looks into its inbox: so it runs no later.
@@ -21,10 +22,14 @@
 /* The poll function of every fiber. */
 weft_poll wefti_fiber_poll(struct weft_task *task, void *state);
 
-/* The running fiber of the calling thread, or NULL. */
+/* The fiber that the calling worker runs, or NULL; and that of the calling thread. */
+static inline struct wefti_fiber *wefti_fiber_on(const struct wefti_worker *w) {
+    struct weft_task *task = wefti_current(w);
+    return task && wefti_task_is_fiber(task) ? wefti_fiber_of(task) : NULL;
+}
 static inline struct wefti_fiber *wefti_fiber_self(void) {
     struct wefti_worker *w = wefti_worker_here();
-    return w && wefti_current(w) && wefti_task_is_fiber(wefti_current(w)) ? wefti_fiber_of(wefti_current(w)) : NULL;
+    return w ? wefti_fiber_on(w) : NULL;
 }
 
 /* It gives its worker up by itself. */
@@ -47,8 +52,9 @@ _Noreturn void wefti_fiber_discard(struct wefti_fiber *self);
  * Returns 0; -ECANCELED; -ETIMEDOUT.  Then ready(arg) may still have become true: whoever owns the condition looks again. */
 int wefti_fiber_wait(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, int64_t until, const char *what);
 
-/* The same until *flag is not 0, which whoever sets it releases.  What most waits are. */
-int wefti_fiber_wait_set(struct wefti_fiber *self, _Atomic uint32_t *flag, int64_t until, const char *what);
+/* The same until *flag is not 0, which whoever sets it releases.  What most waits are.  w: the calling worker. */
+int wefti_fiber_wait_set(struct wefti_worker *w, struct wefti_fiber *self, _Atomic uint32_t *flag, int64_t until,
+                         const char *what);
 
 /* A deadline that is put off again and again before it comes, as that of a connection that has something to say now and then.  Its alarm stays
  * where it was set first; when it rings too early it is set anew.  So a wait with it costs no more than one without.

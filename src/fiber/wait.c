@@ -39,8 +39,9 @@ static bool any_is_served(void *arg) {
 static int sleep_on(struct wefti_park *park, int64_t until) { return wefti_park_sleep(park, until) ? 0 : -ETIMEDOUT; }
 
 int wefti_waiter_wait(struct wefti_waiter *waiter, int64_t until, const char *what) {
-    struct wefti_fiber *self = wefti_fiber_self();
-    return self ? wefti_waiter_wait_fiber(waiter, self, until, what) : sleep_on(&waiter->park, until);
+    struct wefti_worker *w = wefti_worker_here();
+    struct wefti_fiber *self = w ? wefti_fiber_on(w) : NULL;
+    return self ? wefti_waiter_wait_fiber(waiter, w, self, until, what) : sleep_on(&waiter->park, until);
 }
 
 int wefti_waiter_wait_any(struct wefti_waiter *waiters, struct wefti_choice *choice, int64_t until, const char *what) {
@@ -75,7 +76,7 @@ bool wefti_waiter_claim_own(struct wefti_waiter *waiter) {
 
 struct wefti_waiter *wefti_waiters_take_count(struct wefti_waiters *list, uint32_t *strays) {
     for (struct wefti_waiter *waiter; (waiter = list->first);) {
-        wefti_waiters_remove(list, waiter);
+        wefti_waiters_remove_first(list);
         if (waiter->choice ? wefti_waiter_claim(waiter) : wefti_waiter_claim_own(waiter))
             return waiter;
         ++*strays;
@@ -85,7 +86,7 @@ struct wefti_waiter *wefti_waiters_take_count(struct wefti_waiters *list, uint32
 
 struct wefti_waiter *wefti_waiters_take(struct wefti_waiters *list) {
     for (struct wefti_waiter *waiter; (waiter = list->first);) {
-        wefti_waiters_remove(list, waiter);
+        wefti_waiters_remove_first(list);
         if (wefti_waiter_claim(waiter))
             return waiter;
     }

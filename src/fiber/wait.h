@@ -82,10 +82,10 @@ static inline void wefti_waiter_init_task(struct wefti_waiter *waiter, struct we
 }
 /* Appended, and unlocked: wait.  0: served; -ETIMEDOUT, -ECANCELED: then remove it, or if it is no longer in the list, settle. */
 int wefti_waiter_wait(struct wefti_waiter *waiter, int64_t until, const char *what);
-/* The same of a fiber that is known: the running one. */
-static inline int wefti_waiter_wait_fiber(struct wefti_waiter *waiter, struct wefti_fiber *self, int64_t until,
-                                          const char *what) {
-    return wefti_fiber_wait_set(self, &waiter->state, until, what);
+/* The same of a fiber that is known: the running one of the calling worker. */
+static inline int wefti_waiter_wait_fiber(struct wefti_waiter *waiter, struct wefti_worker *w, struct wefti_fiber *self,
+                                          int64_t until, const char *what) {
+    return wefti_fiber_wait_set(w, self, &waiter->state, until, what);
 }
 /* The same for the records of a choice, of which one is served. */
 int wefti_waiter_wait_any(struct wefti_waiter *waiters, struct wefti_choice *choice, int64_t until, const char *what);
@@ -160,6 +160,14 @@ static inline bool wefti_waiters_remove(struct wefti_waiters *list, struct wefti
     return true;
 }
 
+/* Take out the first; there is one. */
+static inline void wefti_waiters_remove_first(struct wefti_waiters *list) {
+    struct wefti_waiter *waiter = list->first, *next = waiter->next;
+    list->first = next;
+    *(next ? &next->prev : &list->last) = NULL;
+    waiter->linked = false;
+}
+
 /* May this record be served?  It has been taken out of its list.  False: its choice has been made elsewhere; try the next one. */
 static inline bool wefti_waiter_claim(struct wefti_waiter *waiter) {
     uint32_t nobody = 0;
@@ -193,6 +201,8 @@ void wefti_waiter_wake(wefti_waker waker);
  * the two the fiber cannot go on. */
 static inline bool wefti_waiter_is_here(const struct wefti_waiter *waiter, const struct wefti_worker *w) {
     struct weft_task *task = (struct weft_task *)waiter->waker;
+    if (load_own(&w->resting) == task) /* as all that rest */
+        return true;
     return !(waiter->waker & 1) && task->home == w->index + 1 && wefti_task_rt(task) == w->rt &&
            !(w->central | w->parking);
 }

@@ -20,7 +20,7 @@ static inline __attribute__((always_inline)) int wefti_fiber_waits(struct weft_i
     const char *what = direction == WEFTI_IN ? "a descriptor to read" : "a descriptor to write";
     struct wefti_fiber *self = wefti_fiber_of(wefti_current(w));
     int error = late ? wefti_fiber_wait_late(self, &waiter.state, until, late, what)
-                     : wefti_waiter_wait_fiber(&waiter, self, until, what);
+                     : wefti_waiter_wait_fiber(&waiter, w, self, until, what);
     if (WEFTI_UNLIKELY(watch != NULL))
         watch->waiting--;
     if (WEFTI_UNLIKELY(error)) {

@@ -73,9 +73,14 @@ static inline void wefti_bias_take(struct wefti_bias *bias, void *self, uint32_t
 /* T4. */
 void wefti_bias_give_slow(struct wefti_bias *bias);
 
+/* By one who knows that he came in as its owner. */
+static inline void wefti_bias_give_own(struct wefti_bias *bias) {
+    store_release(&bias->busy, 0); /* O4, pairs with T3 */
+}
+
 static inline void wefti_bias_give(struct wefti_bias *bias) {
     if (WEFTI_LIKELY(bias->by_owner))
-        store_release(&bias->busy, 0); /* O4, pairs with T3 */
+        wefti_bias_give_own(bias);
     else
         wefti_bias_give_slow(bias);
 }

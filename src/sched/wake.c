@@ -43,12 +43,18 @@ void wefti_submit(struct weft_task *task, enum wefti_submit why) {
     wefti_notify(rt, w);
 }
 
-static inline void unref(struct weft_task *task, uint64_t clear) {
-    if (!wefti_word_unref(&task->word, clear))
-        return;
+static inline void free_task(struct weft_task *task) {
     struct weft_runtime *rt = wefti_task_rt(task);
     struct wefti_worker *w = wefti_worker_of(rt);
-    wefti_slab_give(&rt->slab, w ? &w->cache : NULL, task);
+    if (WEFTI_LIKELY(w != NULL))
+        wefti_slab_give(&rt->slab, &w->cache, task);
+    else
+        wefti_slab_give(&rt->slab, NULL, task);
+}
+
+static inline void unref(struct weft_task *task, uint64_t clear) {
+    if (wefti_word_unref(&task->word, clear))
+        free_task(task);
 }
 
 void wefti_task_unref(struct weft_task *task, uint64_t clear) { unref(task, clear); }
@@ -201,17 +207,25 @@ bool weft_task_is_done(const weft_task *handle) {
     return handle && wefti_word_is_complete((wefti_word *)(uintptr_t)&handle->word);
 }
 
+static __attribute__((noinline)) void drop_handle(struct weft_task *handle) {
+    /* A waiter that was registered by weft_join_poll and never came back. */
+    uint64_t word = load_relaxed(&handle->word); /* set by whoever has the handle: us */
+    if (WEFTI_UNLIKELY(!(word & WEFTI_JOINABLE))) /* as far as one can see: another task may live there by now */
+        wefti_handle_is_dropped(handle, "weft_task_drop");
+    if ((word & WEFTI_JOINED) && wefti_word_join_unregister(&handle->word))
+        wefti_task_unref((struct weft_task *)load_own(&handle->joiner), 0);
+    unref(handle, WEFTI_JOINABLE);
+}
+
+/* Most have ended, and nobody else knows of them: that needs no frame. */
 void weft_task_drop(weft_task *handle) {
     if (!handle)
         return;
     CHECK_HANDLE(handle);
-    /* A waiter that was registered by weft_join_poll and never came back. */
-    uint64_t word = load_relaxed(&handle->word); /* set by whoever has the handle: us */
-    if (WEFTI_UNLIKELY(!(word & WEFTI_JOINABLE))) /* as far as one can see: another task may live there by now */
-        wefti_handle_is_dropped(handle, __func__);
-    if ((word & WEFTI_JOINED) && wefti_word_join_unregister(&handle->word))
-        wefti_task_unref((struct weft_task *)load_own(&handle->joiner), 0);
-    unref(handle, WEFTI_JOINABLE);
+    if (WEFTI_LIKELY(wefti_word_is_only(&handle->word)))
+        free_task(handle);
+    else
+        drop_handle(handle);
 }
 
 weft_task *weft_task_self(void) {

@@ -80,12 +80,12 @@ struct wefti_worker {
     struct wefti_slab_cache cache;
     struct wefti_thread thread;
 
-    /* Fibers (fiber/switch.c). */
+    /* Fibers (fiber/runner.c, fiber/switch.c). */
     struct wefti_chain pinned; /* those of ours that are ready, in order */
     uint16_t home; /* of fibers that begin here (task.h) */
     uint32_t pinned_left; /* how many of them run before the scheduler is asked */
     uint32_t pinned_more; /* ... so many more than usual, while polls are short */
-    uint32_t own_left, own_given; /* how many may follow each other without a look at any other count: fiber/switch.c */
+    uint32_t own_left, own_given; /* how many may follow each other without a look at any other count: fiber/runner.c */
     uint32_t fresh_left; /* new ones that may still run in a row on one stack */
     struct weft_task *handoff; /* a fiber took it out of a queue for the loop to run */
     _Atomic(struct weft_task *)

@@ -286,6 +286,14 @@ static inline bool wefti_word_try_ref(wefti_word *word) {
     return true;
 }
 
+/* The holder of a handle: is it COMPLETE, and his reference the only one?  Then nobody can make another, and he frees, with no
+ * read-modify-write. */
+static inline bool wefti_word_is_only(wefti_word *word) {
+    uint64_t found = load_acquire(word); /* as unref */
+    return (found & (WEFTI_LIFE_MASK | WEFTI_JOINABLE | WEFTI_REF_MASK)) ==
+           (WEFTI_COMPLETE | WEFTI_JOINABLE | WEFTI_REF_ONE);
+}
+
 /* One reference less, and `clear` of the flags with it.  True: it was the last, the caller frees. */
 static inline bool wefti_word_unref(wefti_word *word, uint64_t clear) {
     uint64_t found = load_acquire(word); /* pairs with the other holders' unref and to_complete */

@@ -197,6 +197,22 @@ MC_CASE(fiber_cancel_against_wake, cancel_against_wake, .arg = ON(1, WEFT_SCHED_
 MC_CASE(fiber_cancel_against_wake_bounded, cancel_against_wake, .arg = ON(1, WEFT_SCHED_RING), .proves = "J30 J31",
         .bound = 1, .stale_counts = true, .seconds = 6);
 
+/* -- Drop at any moment ------------------------------------------------------------------------------------------------------ */
+
+static int end_at_once(void *arg) {
+    (void)arg;
+    return 0;
+}
+
+/* Whoever frees it has seen its end, with all that was written there. */
+static void drop_any_time(void) {
+    start();
+    weft_task_drop(go(end_at_once, NULL));
+    stop_quietly();
+}
+MC_CASE(fiber_drop_ring, drop_any_time, .arg = ON(1, WEFT_SCHED_RING), .proves = "B33", .bound = 2,
+        .stale_counts = true, .seconds = 4);
+
 /* -- Rest: waits, and is not IDLE yet ------------------------------------------------------------------------------------------ */
 
 /* Two of one worker wait, the first of them at rest while the second runs; who wakes or cancels is outside. */
@@ -320,6 +336,20 @@ MC_CASE(fiber_yield_ring, yield_against_wake_and_cancel, .arg = ON(1, WEFT_SCHED
         .mode = MC_PCT, .max_exec = 10000);
 MC_CASE(fiber_yield_ring_bounded, yield_against_wake_and_cancel, .arg = ON(1, WEFT_SCHED_RING), .proves = "J13 J31",
         .bound = 1, .stale_counts = true, .seconds = 6);
+
+/* Three that are ready wait one after the other: each is left for the next of the same worker's, and but one rests at a time. */
+static void rest_in_turn(void) {
+    weft_task *task[3];
+    start();
+    for (int i = 0; i < 3; i++)
+        task[i] = go(yield_then_wait, NULL);
+    set_event();
+    for (int i = 0; i < 3; i++)
+        mc_assert(finish(task[i]) == 0);
+    stop_quietly();
+}
+MC_CASE(fiber_rest_in_turn, rest_in_turn, .arg = ON(1, WEFT_SCHED_RING), .proves = "J30", .bound = 1,
+        .stale_counts = true, .seconds = 4);
 
 /* A stray wake (a waker of the fiber that somebody kept) while it yields is spent at its next wait, and disturbs nobody. */
 static weft_waker stray;
