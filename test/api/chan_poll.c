@@ -83,7 +83,7 @@ static int fiber_recv(void *arg) {
 
 static void exchange(weft_runtime *rt, size_t capacity) {
     struct shared shared = {
-        .ch = chan_of_ints(capacity), .tally = tally_new(harness_is_slow() ? 600 : 6000), .senders = 6};
+        .ch = chan_of_ints(capacity), .tally = tally_new(fixture_is_slow() ? 600 : 6000), .senders = 6};
     weft_task *tasks[12];
     for (int i = 0; i < 3; i++) {
         tasks[4 * i] = talk(rt, poll_recv, &shared);
@@ -162,7 +162,7 @@ API_TEST(chan_cancelled_poll_tasks_lose_nothing, "R29 R30", .workers = {1, 2, 4}
     for (size_t capacity = 0; capacity < 3; capacity++) {
         weft_runtime *rt = fixture_begin_patient();
         struct shared shared = {
-            .ch = chan_of_ints(capacity), .tally = tally_new(harness_is_slow() ? 300 : 2000), .senders = 2};
+            .ch = chan_of_ints(capacity), .tally = tally_new(fixture_is_slow() ? 300 : 2000), .senders = 2};
         weft_task *senders[2] = {talk(rt, poll_send, &shared), fiber_go(rt, fiber_send, &shared)};
         weft_task *receivers[6] = {NULL};
         uint64_t random = harness_seed();

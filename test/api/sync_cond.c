@@ -43,7 +43,7 @@ static int produce(void *count) {
 static int none_lost(void *arg) {
     (void)arg;
     weft_task *task[40];
-    int times = harness_is_slow() ? 20 : 100;
+    int times = fixture_is_slow() ? 20 : 100;
     reset();
     for (int i = 0; i < 40; i++)
         task[i] = go_fiber(i < 20 ? consume : produce, (void *)(intptr_t)times);
