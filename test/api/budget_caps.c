@@ -468,6 +468,22 @@ API_TEST(cap_places, "J7", .workers = {1}) {
     fixture_end(rt);
 }
 
+/* A runtime that was made without capabilities has none to give. */
+API_TEST(cap_none_there, "J7", .workers = {1}) {
+    weft_config config = WEFT_CONFIG_INIT;
+    config.profile = WEFT_PROFILE_CLUSTER;
+    weft_runtime *rt = begin(WEFT_PROFILE_SOVEREIGN), *bare = fixture_begin(&config);
+    weft_cap cap = made(rt, &caps.spawn, spawn_grant(1));
+    CHECK_EQ(delegate(bare, &cap, spawn_grant(1)), -EPERM);
+    CHECK_EQ(delegate(NULL, &cap, spawn_grant(1)), -EINVAL); /* no runtime here */
+    CHECK_EQ(weft_cap_revoke(bare, &cap), -EPERM);
+    CHECK_EQ(weft_cap_revoke(NULL, &cap), -EINVAL);
+    CHECK_EQ(spawn_with(bare, &cap, NULL, nop, NULL, NULL), -EPERM);
+    CHECK_EQ(weft_cap_revoke(rt, &cap), 0);
+    fixture_end(bare);
+    fixture_end(rt);
+}
+
 /* In a fiber: from a fund that it was given, and a key of the runtime it runs on. */
 static int make_part(void *parent) {
     weft_budget budget = {10, 0, 0, 0, 0};

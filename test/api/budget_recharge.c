@@ -11,6 +11,7 @@ API_TEST(budget_recharge_rules, "J40", .workers = {1, 2}) {
     weft_budget more = {0, 0, 0, 4, 0}, too_much = {0, 0, 0, 6, 0};
     weft_task *task = charged(rt, fund, (weft_budget){900, 0, 0, 2, 0}, want, &w);
     REQUIRE_EVENTUALLY(is_exhausted(fund, task));
+    CHECK_EQ(weft_fund_exhausted(fund, NULL, 1), 1); /* only how many */
     CHECK_EQ(weft_fund_recharge(other, task, &more, NULL), -ENOENT); /* not of this fund */
     CHECK_EQ(weft_fund_recharge(fund, task, &too_much, NULL), -EDQUOT); /* the fund has 5 */
     CHECK_HOLDS(fund, 100, 0, 0, 5, 0);

@@ -260,3 +260,32 @@ API_TEST(chan_poll_waits_for_two, "R29", .workers = {1, 2}) {
     CHECK_EQ(weft_chan_destroy(either.b), 0);
     fixture_end(rt);
 }
+
+/* -- A wait that was ended is as if it had never begun: nothing is in the channel, and its room serves again ---------------- */
+
+static weft_poll end_and_begin_again(weft_task *self, void *state) {
+    weft_chan *ch = state;
+    weft_wait wait = {{0}};
+    int value = 0;
+    for (int round = 1; round < 4; round++) {
+        CHECK_EQ(weft_chan_recv_poll(ch, self, &wait, &value), -EAGAIN);
+        weft_wait_end(&wait);
+        CHECK_EQ(weft_chan_length(ch), 0);
+        CHECK_EQ(weft_chan_send_poll(ch, self, &wait, &round), 0); /* not to who has gone */
+        CHECK_EQ(weft_chan_length(ch), 1);
+        CHECK_EQ(weft_chan_send_poll(ch, self, &wait, &(int){100}), -EAGAIN);
+        weft_wait_end(&wait);
+        CHECK_EQ(weft_chan_recv_poll(ch, self, &wait, &value), 0);
+        CHECK_EQ(value, round);
+        CHECK_EQ(weft_chan_length(ch), 0); /* what was not sent does not come */
+    }
+    return weft_done(self, 0, NULL);
+}
+
+API_TEST(chan_poll_wait_begins_again, "R29", .workers = {1}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_chan *ch = chan_of_ints(1);
+    CHECK_EQ(fixture_finish(fixture_go(rt, end_and_begin_again, ch)).status, 0);
+    weft_chan_drop(ch);
+    fixture_end(rt);
+}

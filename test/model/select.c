@@ -252,6 +252,41 @@ MC_TEST(select_watch_or_channel, .proves = "R29", .max_exec = 40000) {
     end();
 }
 
+/* It rings between the look and the wait, for a value or for the end: that is not missed. */
+static weft_broadcast *broadcast;
+static void ring(void *unused) {
+    (void)unused;
+    uint64_t v = 8;
+    switch (mc_arg()) {
+    case 0: mc_assert(weft_broadcast_send(broadcast, &v) == 0); break;
+    case 1: weft_broadcast_close(broadcast); break;
+    case 2: mc_assert(weft_watch_set(watch, &v) == 0); break;
+    default: weft_watch_close(watch); break;
+    }
+}
+static void bell_heard(void) {
+    weft_subscriber *subscriber;
+    uint64_t x = 0, y = 0, version = 1;
+    make_both(0);
+    mc_assert(weft_watch_create(8, NULL, &watch) == 0);
+    mc_assert(weft_broadcast_create(8, 1, &broadcast) == 0);
+    mc_assert(weft_subscribe(broadcast, &subscriber) == 0);
+    int t = mc_spawn(ring, NULL);
+    weft_case cases[] = {weft_case_recv(&a, &x), mc_arg() < 2 ? weft_case_subscriber(subscriber, &y, NULL)
+                                                              : weft_case_watch(watch, &version, &y)};
+    mc_assert(weft_select(cases, 2, WEFT_NEVER) == 1);
+    mc_assert(cases[1].result == (mc_arg() % 2 ? -EPIPE : 0) && y == (mc_arg() % 2 ? 0 : 8));
+    mc_join(t);
+    weft_unsubscribe(subscriber);
+    weft_broadcast_drop(broadcast);
+    weft_watch_drop(watch);
+    end();
+}
+MC_CASE(select_broadcast_value, bell_heard, .arg = 0, .proves = "R29", .bound = 2);
+MC_CASE(select_broadcast_closed, bell_heard, .arg = 1, .proves = "R29 R30", .bound = 2);
+MC_CASE(select_watch_value, bell_heard, .arg = 2, .proves = "R29", .bound = 2);
+MC_CASE(select_watch_closed, bell_heard, .arg = 3, .proves = "R29 R30", .bound = 2);
+
 /* -- Events ---------------------------------------------------------------------------------------------- */
 
 static weft_event one, two;
