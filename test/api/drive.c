@@ -85,6 +85,24 @@ API_TEST(drive_wait_times_out, "") {
     fixture_end(rt);
 }
 
+static weft_poll wait_for_cancel(weft_task *self, void *state) {
+    (void)self, (void)state;
+    return WEFT_PENDING;
+}
+
+/* Whoever stops it drives it, and sleeps while there is nothing to drive. */
+API_TEST(drive_stop_sleeps, "") {
+    weft_runtime *rt = begin_driven(1);
+    REQUIRE_EQ(weft_go(rt, wait_for_cancel, NULL, NULL), 0);
+    CHECK_EQ(weft_drive(rt, 0), 1);
+    int64_t before = harness_clock();
+    long asleep = sleeps();
+    CHECK_EQ(weft_runtime_stop(rt, before + 20000000), -ECANCELED);
+    CHECK_GE(harness_clock() - before, 20000000);
+    CHECK_GT(sleeps(), asleep);
+    REQUIRE_EQ(weft_runtime_destroy(rt), 0);
+}
+
 static int sleep_long(void *arg) {
     (void)arg;
     return weft_sleep(INT64_C(3600000000000));
