@@ -63,7 +63,14 @@ struct wefti_job_list {
     uint32_t count;
 };
 
-struct wefti_pool_thread;
+struct wefti_pool_thread {
+    struct wefti_pool_thread *next; /* in the idle list; or the one that ended before */
+    struct weft_pool *pool;
+    struct wefti_thread os;
+    struct wefti_park park;
+    struct wefti_nap nap;
+    bool idle; /* in the list; under the lock */
+};
 
 struct weft_pool {
     struct wefti_annex annex; /* first: of the runtime's own pool */
@@ -99,6 +106,40 @@ bool wefti_pool_abandon(struct weft_pool *pool, struct wefti_job *job);
 static inline void wefti_pool_call_end(struct weft_pool *pool) {
     sub_release(&pool->calls, 1); /* pairs with destroy */
 }
+
+/* -- job.c ---------------------------------------------------------------------------------------------------------- */
+
+/* What is to be done about it when the lock has been given back. */
+struct wefti_ended {
+    wefti_waker waker;
+    struct wefti_job *memory;
+    struct weft_runtime *sim;
+    struct weft_task *task; /* with a reference, which keeps `sim` alive */
+    struct wefti_gate *gate;
+};
+
+/* Under the lock: to the end of a list, and out of it. */
+void wefti_job_append(struct wefti_job_list *list, struct wefti_job *job);
+void wefti_job_unlink(struct wefti_job_list *list, struct wefti_job *job);
+/* B1, under the lock: it is in no list any more.  B3, without it. */
+struct wefti_ended wefti_job_end(struct weft_pool *pool, struct wefti_job *job);
+void wefti_job_tell(struct wefti_ended *ended);
+
+/* -- thread.c ------------------------------------------------------------------------------------------------------- */
+
+/* Under the lock: one out of the idle list, which is then to be woken; or NULL. */
+struct wefti_pool_thread *wefti_pool_take_idle(struct weft_pool *pool);
+/* Under the lock.  0; -EAGAIN. */
+int wefti_pool_start_thread(struct weft_pool *pool);
+
+/* -- close.c -------------------------------------------------------------------------------------------------------- */
+
+/* No more jobs, and wait until there are none.  0; -ECANCELED; -EBUSY. */
+int wefti_pool_close(struct weft_pool *pool, int64_t until);
+/* Closed: end it.  0; -EBUSY. */
+int wefti_pool_end(struct weft_pool *pool);
+/* Under the lock: say which jobs run. */
+void wefti_pool_report(struct weft_pool *pool);
 
 /* -- turn.c --------------------------------------------------------------------------------------------------------- */
 

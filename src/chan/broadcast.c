@@ -162,7 +162,7 @@ static int begin(weft_case *c, struct wefti_waiter *waiter) {
     struct weft_subscriber *subscriber = c->thing;
     struct weft_broadcast *broadcast = subscriber->broadcast;
     wefti_lock_take(&broadcast->bell.lock);
-    if (subscriber->next != broadcast->sent || broadcast->bell.closed) {
+    if (subscriber->next != broadcast->sent || broadcast->bell.closed) { /* recheck */
         wefti_lock_give(&broadcast->bell.lock);
         return 0;
     }

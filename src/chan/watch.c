@@ -122,7 +122,7 @@ static bool try_now(weft_case *c) {
 static int begin(weft_case *c, struct wefti_waiter *waiter) {
     struct weft_watch *watch = c->thing;
     wefti_lock_take(&watch->bell.lock);
-    if (watch->version != *c->extra || watch->bell.closed) {
+    if (watch->version != *c->extra || watch->bell.closed) { /* recheck */
         wefti_lock_give(&watch->bell.lock);
         return 0;
     }

@@ -109,6 +109,45 @@ static int nothing(void *arg) {
     return 0;
 }
 
+static int adds_one(void *arg) {
+    ++*(unsigned *)arg;
+    return 0;
+}
+
+struct asker {
+    weft_pool *pool;
+    unsigned ran;
+};
+
+static int asks_pool(void *arg) {
+    struct asker *asker = arg;
+    weft_blocking_spec spec = WEFT_BLOCKING_SPEC_INIT;
+    spec.fn = adds_one;
+    spec.arg = &asker->ran;
+    spec.pool = asker->pool;
+    return weft_blocking_call(&spec, NULL, WEFT_NEVER);
+}
+
+/* Two simulations and one pool: a turn begins a job of its own simulation, though another's has waited for longer. */
+API_TEST(blocking_sim_own_turn, "J6", .sched = "sim") {
+    weft_config config = WEFT_CONFIG_INIT;
+    config.driven = true;
+    weft_runtime *first = fixture_begin(&config), *second = fixture_begin(&config);
+    weft_pool *pool = one_thread(0);
+    struct asker asker[2] = {{pool, 0}, {pool, 0}};
+    REQUIRE_EQ(weft_fiber_go(first, asks_pool, &asker[0], NULL), 0);
+    REQUIRE_EQ(weft_fiber_go(second, asks_pool, &asker[1], NULL), 0);
+    CHECK_EQ(weft_drive(first, 1), 1); /* it has asked, and its turn has not come */
+    CHECK_EQ(weft_drive(second, 0), 3);
+    CHECK_EQ(asker[1].ran, 1);
+    CHECK_EQ(asker[0].ran, 0);
+    CHECK_EQ(weft_drive(first, 0), 2);
+    CHECK_EQ(asker[0].ran, 1);
+    CHECK_EQ(weft_pool_destroy(pool, WEFT_NEVER), 0);
+    fixture_end(first);
+    fixture_end(second);
+}
+
 static int fills(void *pool) {
     weft_blocking_spec spec = WEFT_BLOCKING_SPEC_INIT;
     spec.fn = nothing;

@@ -437,6 +437,77 @@ API_TEST(cap_revoke_subtree, "J7", .workers = {1}) {
     fixture_end(rt);
 }
 
+/* A place is free when nobody can use it any more: not before its subtree, and not twice. */
+API_TEST(cap_places, "J7", .workers = {1}) {
+    weft_runtime *rt = begin(WEFT_PROFILE_SOVEREIGN);
+    weft_grant grant;
+    weft_cap a = made(rt, &caps.spawn, spawn_grant(9)), fresh[6];
+    made(rt, &a, spawn_grant(8)), made(rt, &a, spawn_grant(8));
+    CHECK_EQ(weft_cap_revoke(rt, &a), 0);
+    for (int i = 0; i < 6; i++) {
+        fresh[i] = made(rt, &caps.spawn, spawn_grant(1));
+        for (int k = 0; k < i; k++)
+            REQUIRE_NE((uint32_t)fresh[k].id, (uint32_t)fresh[i].id);
+    }
+    for (int i = 0; i < 6; i++)
+        CHECK_EQ(weft_cap_read(rt, &fresh[i], &grant), 0);
+    for (int i = 0; i < 20; i++) { /* revoked in the midst of a use, whose end makes it free */
+        weft_cap used = made(rt, &caps.spawn, spawn_grant(1));
+        weft_task *task;
+        REQUIRE_LT((uint32_t)used.id, 16);
+        REQUIRE_EQ(spawn_with(rt, &used, NULL, wait_cancelled, NULL, &task), 0);
+        CHECK_EQ(weft_cap_revoke(rt, &used), 0);
+        end_all(&task, 1);
+        weft_cap next = made(rt, &caps.spawn, spawn_grant(1));
+        CHECK_EQ((uint32_t)next.id, (uint32_t)used.id);
+        CHECK_EQ(weft_cap_revoke(rt, &next), 0);
+    }
+    CHECK_EQ(weft_cap_revoke(rt, NULL), -EINVAL);
+    CHECK_EQ(weft_cap_revoke(rt, &caps.spawn), 0); /* the first of all, and with it the rest */
+    CHECK_EQ(weft_cap_read(rt, &fresh[0], &grant), -EPERM);
+    fixture_end(rt);
+}
+
+/* A runtime that was made without capabilities has none to give. */
+API_TEST(cap_none_there, "J7", .workers = {1}) {
+    weft_config config = WEFT_CONFIG_INIT;
+    config.profile = WEFT_PROFILE_CLUSTER;
+    weft_runtime *rt = begin(WEFT_PROFILE_SOVEREIGN), *bare = fixture_begin(&config);
+    weft_cap cap = made(rt, &caps.spawn, spawn_grant(1));
+    CHECK_EQ(delegate(bare, &cap, spawn_grant(1)), -EPERM);
+    CHECK_EQ(delegate(NULL, &cap, spawn_grant(1)), -EINVAL); /* no runtime here */
+    CHECK_EQ(weft_cap_revoke(bare, &cap), -EPERM);
+    CHECK_EQ(weft_cap_revoke(NULL, &cap), -EINVAL);
+    CHECK_EQ(spawn_with(bare, &cap, NULL, nop, NULL, NULL), -EPERM);
+    CHECK_EQ(weft_cap_revoke(rt, &cap), 0);
+    fixture_end(bare);
+    fixture_end(rt);
+}
+
+/* In a fiber: from a fund that it was given, and a key of the runtime it runs on. */
+static int make_part(void *parent) {
+    weft_budget budget = {10, 0, 0, 0, 0};
+    weft_fund *fund;
+    REQUIRE_EQ(weft_fund_create(NULL, parent, &budget, &fund), 0); /* it makes nothing: what it takes, the parent had */
+    CHECK_EQ(weft_fund_create(NULL, NULL, &budget, &fund), -EPERM);
+    CHECK_EQ(weft_fund_destroy(fund), 0);
+    weft_cap cap = made(NULL, &caps.spawn, spawn_grant(1));
+    CHECK_EQ(weft_cap_revoke(NULL, &cap), 0);
+    return 0;
+}
+
+API_TEST(cap_fund_of_a_fund, "J4 J7", .workers = {1}) {
+    weft_runtime *rt = begin(WEFT_PROFILE_SOVEREIGN);
+    weft_budget budget = {100, 0, 0, 0, 0};
+    weft_fund *parent;
+    weft_task *task;
+    REQUIRE_EQ(weft_fund_create(rt, NULL, &budget, &parent), 0);
+    REQUIRE_EQ(spawn_with(rt, &caps.spawn, NULL, make_part, parent, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    CHECK_EQ(weft_fund_destroy(parent), 0);
+    fixture_end(rt);
+}
+
 /* Places are used again: a million grants take the room of a few. */
 API_TEST(cap_reuse, "J7", .workers = {1}) {
     weft_runtime *rt = begin(WEFT_PROFILE_SOVEREIGN);

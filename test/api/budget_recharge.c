@@ -11,6 +11,7 @@ API_TEST(budget_recharge_rules, "J40", .workers = {1, 2}) {
     weft_budget more = {0, 0, 0, 4, 0}, too_much = {0, 0, 0, 6, 0};
     weft_task *task = charged(rt, fund, (weft_budget){900, 0, 0, 2, 0}, want, &w);
     REQUIRE_EVENTUALLY(is_exhausted(fund, task));
+    CHECK_EQ(weft_fund_exhausted(fund, NULL, 1), 1); /* only how many */
     CHECK_EQ(weft_fund_recharge(other, task, &more, NULL), -ENOENT); /* not of this fund */
     CHECK_EQ(weft_fund_recharge(fund, task, &too_much, NULL), -EDQUOT); /* the fund has 5 */
     CHECK_HOLDS(fund, 100, 0, 0, 5, 0);
@@ -256,6 +257,48 @@ API_TEST(budget_never_began, "J31 J39", .workers = {1, 2}) {
 /* -- Memory ------------------------------------------------------------------------------------------------------ */
 
 static int alloc_for_others(void *arg) { return weft_alloc(300, arg); }
+
+static int free_of_others(void *memory) {
+    weft_free(memory);
+    return 0;
+}
+
+/* Whoever frees it: it goes back to the fund that it came from. */
+API_TEST(budget_memory_freed_by_others, "J11", .workers = {1, 2}) {
+    weft_runtime *rt = begin(WEFT_PROFILE_CLUSTER);
+    weft_fund *mine = new_fund(rt, (weft_budget){100, 1000, 1, 0, 0});
+    weft_fund *other = new_fund(rt, (weft_budget){100, 1000, 1, 0, 0});
+    void *memory = NULL;
+    CHECK_EQ(fixture_finish(charged(rt, mine, (weft_budget){10, 1000, 0, 0, 0}, alloc_for_others, &memory)).status, 0);
+    CHECK_EQ(fixture_finish(charged(rt, other, (weft_budget){10, 500, 0, 0, 0}, free_of_others, memory)).status, 0);
+    CHECK_HOLDS(mine, 99, 1000, 0, 0, 0);
+    CHECK_HOLDS(other, 100, 1000, 0, 0, 0);
+    end_fund(mine);
+    end_fund(other);
+    fixture_end(rt);
+}
+
+/* A fund may hold more than a budget can say.  What is left of it goes back to its parent, all of it. */
+API_TEST(budget_wide_fund_ends, "J39", .workers = {1}) {
+    static const weft_budget half[] = {
+        {UINT32_MAX, 0, 0, 0, 0}, {0, 0, 60000, 0, 0}, {0, 0, 0, 60000, 0}, {0, 0, 0, 0, 60000}};
+    weft_runtime *rt = begin(WEFT_PROFILE_CLUSTER);
+    for (int i = 0; i < 4; i++) {
+        weft_fund *fund = new_fund(rt, half[i]), *child[2];
+        REQUIRE_EQ(weft_fund_add(fund, &half[i]), 0);
+        REQUIRE_EQ(weft_fund_create(rt, fund, &half[i], &child[0]), 0);
+        REQUIRE_EQ(weft_fund_transfer(fund, child[0], &half[i], NULL), 0);
+        CHECK_HOLDS(fund, 0, 0, 0, 0, 0);
+        end_fund(child[0]);
+        for (int k = 0; k < 2; k++)
+            REQUIRE_EQ(weft_fund_create(rt, fund, &half[i], &child[k]), 0);
+        CHECK_HOLDS(fund, 0, 0, 0, 0, 0);
+        end_fund(child[0]);
+        end_fund(child[1]);
+        end_fund(fund);
+    }
+    fixture_end(rt);
+}
 
 API_TEST(budget_memory_handed_over, "J11", .workers = {1, 2}) {
     weft_runtime *rt = begin(WEFT_PROFILE_CLUSTER);

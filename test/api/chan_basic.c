@@ -299,7 +299,7 @@ static int parent(void *arg) {
 
 API_TEST(chan_ends_with_its_last_value, "R27", .workers = {1, 2, 4}) {
     weft_runtime *rt = fixture_begin_patient();
-    unsigned rounds = harness_is_slow() ? 300 : 3000;
+    unsigned rounds = fixture_is_slow() ? 300 : 3000;
     weft_task *parents[4];
     for (int i = 0; i < 4; i++)
         parents[i] = fiber_go(rt, parent, &rounds);

@@ -78,7 +78,7 @@ static int caller(void *arg) {
 
 API_TEST(oneshot_async_call, "J35", .workers = {1, 2, 4}) {
     weft_runtime *rt = fixture_begin_patient();
-    unsigned count = harness_is_slow() ? 100 : 1000;
+    unsigned count = fixture_is_slow() ? 100 : 1000;
     weft_task *callers[4];
     for (int i = 0; i < 4; i++)
         callers[i] = fiber_go(rt, caller, &count);
@@ -113,7 +113,7 @@ static void duel_thread(unsigned index, void *arg) {
 }
 
 TEST(oneshot_both_ends_at_once, "J35") {
-    struct duel duel = {.count = harness_is_slow() ? 1000 : 10000};
+    struct duel duel = {.count = fixture_is_slow() ? 1000 : 10000};
     duel.shots = calloc(duel.count, sizeof *duel.shots);
     for (unsigned i = 0; i < duel.count; i++)
         duel.shots[i] = shot_new();

@@ -83,7 +83,7 @@ static int fiber_recv(void *arg) {
 
 static void exchange(weft_runtime *rt, size_t capacity) {
     struct shared shared = {
-        .ch = chan_of_ints(capacity), .tally = tally_new(harness_is_slow() ? 600 : 6000), .senders = 6};
+        .ch = chan_of_ints(capacity), .tally = tally_new(fixture_is_slow() ? 600 : 6000), .senders = 6};
     weft_task *tasks[12];
     for (int i = 0; i < 3; i++) {
         tasks[4 * i] = talk(rt, poll_recv, &shared);
@@ -162,7 +162,7 @@ API_TEST(chan_cancelled_poll_tasks_lose_nothing, "R29 R30", .workers = {1, 2, 4}
     for (size_t capacity = 0; capacity < 3; capacity++) {
         weft_runtime *rt = fixture_begin_patient();
         struct shared shared = {
-            .ch = chan_of_ints(capacity), .tally = tally_new(harness_is_slow() ? 300 : 2000), .senders = 2};
+            .ch = chan_of_ints(capacity), .tally = tally_new(fixture_is_slow() ? 300 : 2000), .senders = 2};
         weft_task *senders[2] = {talk(rt, poll_send, &shared), fiber_go(rt, fiber_send, &shared)};
         weft_task *receivers[6] = {NULL};
         uint64_t random = harness_seed();
@@ -258,5 +258,34 @@ API_TEST(chan_poll_waits_for_two, "R29", .workers = {1, 2}) {
     }
     CHECK_EQ(weft_chan_destroy(either.a), 0);
     CHECK_EQ(weft_chan_destroy(either.b), 0);
+    fixture_end(rt);
+}
+
+/* -- A wait that was ended is as if it had never begun: nothing is in the channel, and its room serves again ---------------- */
+
+static weft_poll end_and_begin_again(weft_task *self, void *state) {
+    weft_chan *ch = state;
+    weft_wait wait = {{0}};
+    int value = 0;
+    for (int round = 1; round < 4; round++) {
+        CHECK_EQ(weft_chan_recv_poll(ch, self, &wait, &value), -EAGAIN);
+        weft_wait_end(&wait);
+        CHECK_EQ(weft_chan_length(ch), 0);
+        CHECK_EQ(weft_chan_send_poll(ch, self, &wait, &round), 0); /* not to who has gone */
+        CHECK_EQ(weft_chan_length(ch), 1);
+        CHECK_EQ(weft_chan_send_poll(ch, self, &wait, &(int){100}), -EAGAIN);
+        weft_wait_end(&wait);
+        CHECK_EQ(weft_chan_recv_poll(ch, self, &wait, &value), 0);
+        CHECK_EQ(value, round);
+        CHECK_EQ(weft_chan_length(ch), 0); /* what was not sent does not come */
+    }
+    return weft_done(self, 0, NULL);
+}
+
+API_TEST(chan_poll_wait_begins_again, "R29", .workers = {1}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_chan *ch = chan_of_ints(1);
+    CHECK_EQ(fixture_finish(fixture_go(rt, end_and_begin_again, ch)).status, 0);
+    weft_chan_drop(ch);
     fixture_end(rt);
 }

@@ -263,7 +263,7 @@ static int race_recv(void *arg) {
 }
 
 static void hand_over_against_cancel(weft_runtime *rt, size_t capacity) {
-    unsigned count = harness_is_slow() ? 500 : 3000;
+    unsigned count = fixture_is_slow() ? 500 : 3000;
     struct race race = {.ch = chan_of_ints(capacity), .tally = tally_new(count), .lock = PTHREAD_MUTEX_INITIALIZER};
     uint64_t random = harness_seed();
     weft_task *tasks[16] = {NULL};
@@ -305,7 +305,7 @@ static void race_thread(unsigned index, void *arg) {
 
 /* Fibers and threads, in a hurry or not, on one channel. */
 static void mixed(weft_runtime *rt, size_t capacity, bool hasty) {
-    unsigned count = harness_is_slow() ? 1000 : 10000;
+    unsigned count = fixture_is_slow() ? 1000 : 10000;
     struct race race = {
         .ch = chan_of_ints(capacity), .tally = tally_new(count), .lock = PTHREAD_MUTEX_INITIALIZER, .hasty = hasty};
     weft_task *tasks[12];
@@ -341,7 +341,7 @@ API_TEST(chan_deadline_loses_nothing, "R28 R29", .workers = {1, 2, 4}) {
 API_TEST(chan_between_runtimes, "R33", .workers = {1, 2}) {
     weft_runtime *a = fixture_begin_patient(), *b = fixture_begin_patient();
     struct race race = {
-        .ch = chan_of_ints(0), .tally = tally_new(harness_is_slow() ? 500 : 5000), .lock = PTHREAD_MUTEX_INITIALIZER};
+        .ch = chan_of_ints(0), .tally = tally_new(fixture_is_slow() ? 500 : 5000), .lock = PTHREAD_MUTEX_INITIALIZER};
     weft_task *tasks[8];
     race.senders = 4;
     for (int i = 0; i < 8; i++)

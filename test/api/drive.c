@@ -1,7 +1,9 @@
 /* drive.c - a runtime whose worker 0 runs on the caller's own thread. */
+#define _GNU_SOURCE /* RUSAGE_THREAD */
 #include "fixture.h"
 
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 
 static weft_runtime *begin_driven(unsigned workers) {
     weft_config config = WEFT_CONFIG_INIT;
@@ -65,12 +67,57 @@ API_TEST(drive_needs_driven, "") {
     fixture_end(rt);
 }
 
+/* How often this thread has gone to sleep. */
+static long sleeps(void) {
+    struct rusage used;
+    REQUIRE_EQ(getrusage(RUSAGE_THREAD, &used), 0);
+    return used.ru_nvcsw;
+}
+
 API_TEST(drive_wait_times_out, "") {
     weft_runtime *rt = begin_driven(1);
     int64_t before = harness_clock();
+    long asleep = sleeps();
     CHECK_EQ(weft_drive_wait(rt, 0, before + 20000000), 0);
     CHECK_GE(harness_clock() - before, 20000000);
+    CHECK_GT(sleeps(), asleep); /* it does not ask again and again */
     CHECK_EQ(weft_drive_wait(rt, 0, WEFT_NOW), 0);
+    fixture_end(rt);
+}
+
+static weft_poll wait_for_cancel(weft_task *self, void *state) {
+    (void)self, (void)state;
+    return WEFT_PENDING;
+}
+
+/* Whoever stops it drives it, and sleeps while there is nothing to drive. */
+API_TEST(drive_stop_sleeps, "") {
+    weft_runtime *rt = begin_driven(1);
+    REQUIRE_EQ(weft_go(rt, wait_for_cancel, NULL, NULL), 0);
+    CHECK_EQ(weft_drive(rt, 0), 1);
+    int64_t before = harness_clock();
+    long asleep = sleeps();
+    CHECK_EQ(weft_runtime_stop(rt, before + 20000000), -ECANCELED);
+    CHECK_GE(harness_clock() - before, 20000000);
+    CHECK_GT(sleeps(), asleep);
+    REQUIRE_EQ(weft_runtime_destroy(rt), 0);
+}
+
+static int sleep_long(void *arg) {
+    (void)arg;
+    return weft_sleep(INT64_C(3600000000000));
+}
+
+/* A simulated runtime that has nothing to do but wait lets its time pass, also when it is driven. */
+API_TEST(drive_passes_virtual_time, "", .sched = "sim") {
+    weft_runtime *rt = begin_driven(1);
+    weft_task *task = NULL;
+    REQUIRE_EQ(weft_fiber_go(rt, sleep_long, NULL, &task), 0);
+    for (int i = 0; i < 10 && !weft_task_is_done(task); i++)
+        CHECK_GE(weft_drive(rt, 0), 0);
+    CHECK(weft_task_is_done(task));
+    weft_task_cancel(task);
+    weft_task_drop(task);
     fixture_end(rt);
 }
 

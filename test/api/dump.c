@@ -320,7 +320,7 @@ static void churn_or_dump(unsigned index, void *arg) {
         close(fd);
         return;
     }
-    for (int i = 0; i < (harness_is_slow() ? 500 : 3000); i++) {
+    for (int i = 0; i < (fixture_is_slow() ? 500 : 3000); i++) {
         static struct gate gate = GATE_INIT;
         weft_task *task = fixture_go(arg, i % 3 ? fixture_count : fixture_wait_gate, i % 3 ? (void *)&ran : &gate);
         if (i % 3 == 0)

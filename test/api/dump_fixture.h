@@ -36,7 +36,7 @@ static inline void dump_or_run(unsigned index, void *arg) {
         close(fd);
         return;
     }
-    for (int i = 0; i < (harness_is_slow() ? 100 : 500); i++) {
+    for (int i = 0; i < (fixture_is_slow() ? 100 : 500); i++) {
         REQUIRE_EQ(weft_fiber_go(beside->rt, beside->fn, beside->arg, &task), 0);
         CHECK_EQ(fixture_finish(task).status, 0);
     }

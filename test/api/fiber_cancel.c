@@ -220,7 +220,7 @@ static void cancel_or_set(unsigned index, void *arg) {
 
 API_TEST(fiber_cancel_against_wake, "J30", .workers = {1, 2}, .timeout = 60) {
     weft_runtime *rt = fixture_begin_patient();
-    for (int i = 0; i < (harness_is_slow() ? 30 : 200); i++) {
+    for (int i = 0; i < (fixture_is_slow() ? 30 : 200); i++) {
         struct race race = {.event = {.set = false}};
         race.task = (i % 2 ? fiber_go : fiber_go_migrating)(rt, wait_once, &race.event);
         if (i % 3)

@@ -73,7 +73,7 @@ static int end_at_some_time(void *arg) {
 
 static int join_at_some_time(void *arg) {
     uint64_t seed = (uintptr_t)arg;
-    for (int i = 0; i < (harness_is_slow() ? 20 : 60); i++) {
+    for (int i = 0; i < (fixture_is_slow() ? 20 : 60); i++) {
         uint64_t ns = harness_random(&seed) % 2000000;
         weft_task *task = fiber_go(NULL, end_at_some_time, (void *)ns);
         weft_result result = {1, NULL};

@@ -196,7 +196,7 @@ static void pass_token_on_thread(unsigned index, void *arg) {
 static void pass_around(bool threads, bool two_runtimes) {
     weft_runtime *rt[2] = {fixture_begin_patient(), NULL};
     rt[1] = two_runtimes ? fixture_begin_patient() : rt[0];
-    token.rounds = harness_is_slow() ? 50 : ROUNDS;
+    token.rounds = fixture_is_slow() ? 50 : ROUNDS;
     weft_task *task[RING];
     for (uintptr_t i = 0; i < RING; i++)
         task[i] =

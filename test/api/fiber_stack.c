@@ -135,7 +135,7 @@ static int stand_in_crowd(void *arg) {
 
 static int make_crowd(void *arg) {
     struct crowd *crowd = arg;
-    unsigned count = harness_is_slow() ? 2000 : 10000;
+    unsigned count = fixture_is_slow() ? 2000 : 10000;
     for (int round = 0; round < 3; round++) {
         crowd->gate.set = false;
         atomic_store(&crowd->passed, 0);

@@ -188,7 +188,7 @@ static int read_until(void *late) {
 static int stop_some(void *unused) {
     (void)unused;
     weft_task *task[16];
-    unsigned rounds = harness_is_slow() ? 10 : 40;
+    unsigned rounds = fixture_is_slow() ? 10 : 40;
     for (unsigned round = 0; round < rounds; round++) {
         for (unsigned i = 0; i < 16; i++)
             task[i] = io_go(NULL, read_until, i % 2 ? &turn : NULL);

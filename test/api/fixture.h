@@ -100,6 +100,9 @@ static inline const char *fixture_said(void (*fn)(void *arg), void *arg) {
 
 static inline bool fixture_on(const char *sched) { return strcmp(harness_sched(), sched) == 0; }
 
+/* True where tests do less of the same: in sanitizer builds, and on the reactor, where each task is handed to its worker by another thread. */
+static inline bool fixture_is_slow(void) { return harness_is_slow() || fixture_on("reactor"); }
+
 /* -- Tasks ----------------------------------------------------------------------------------------------- */
 
 static inline weft_task *fixture_go(weft_runtime *rt, weft_poll_fn poll, void *state) {

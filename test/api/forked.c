@@ -118,7 +118,7 @@ API_TEST(forked_child_is_told, "", .workers = {2}, .timeout = 120) {
     world.task = io_go(world.rt, wait_here, NULL);
     weft_task *holder = io_go(world.rt, hold_it, NULL), *busy = io_go(world.rt, keep_busy, NULL);
     REQUIRE_EVENTUALLY(!strcmp(weft_task_state(world.task), "idle") && !strcmp(weft_task_state(holder), "idle"));
-    for (int i = 0; i < (harness_is_slow() ? 5 : 20); i++)
+    for (int i = 0; i < (fixture_is_slow() ? 5 : 20); i++)
         fork_once();
     weft_task *forker = io_go(world.rt, fork_in_fiber, NULL);
     CHECK_EQ(fixture_finish(forker).status, 0);

@@ -67,7 +67,7 @@ static int storm(void *unused) {
     static const char request[] = GET("/hello");
     struct site site = SITE(serve_site);
     site_open(&site);
-    for (int round = 0; round < (harness_is_slow() ? 3 : 20); round++)
+    for (int round = 0; round < (fixture_is_slow() ? 3 : 20); round++)
         for (size_t size = 0; size < sizeof request; size++) {
             weft_io *io = dial(&site);
             if (size)

@@ -141,7 +141,7 @@ static int reset_storm(void *unused) {
     (void)unused;
     unsigned before = descriptors();
     resets.seed = harness_seed();
-    resets.clients = harness_is_slow() ? 200 : 2000;
+    resets.clients = fixture_is_slow() ? 200 : 2000;
     atomic_store(&resets.served, 0);
     REQUIRE_EQ(weft_tcp_listen("127.0.0.1", 0, NULL, &resets.listener), 0);
     REQUIRE_EQ(weft_local_addr(resets.listener, &resets.addr), 0);

@@ -3,7 +3,7 @@
 
 #include "io_fixture.h"
 
-static unsigned scaled(unsigned count) { return harness_is_slow() ? count / 10 + 1 : count; }
+static unsigned scaled(unsigned count) { return fixture_is_slow() ? count / 10 + 1 : count; }
 
 static int wait_for_end(void *arg) {
     char byte;

@@ -116,7 +116,7 @@ static int write_bulk(void *arg) {
 static int bulk_of_all_kinds(void *unused) {
     (void)unused;
     for (int kind = 0; kind < IO_KINDS; kind++) {
-        struct bulk bulk = {.size = harness_is_slow() ? 300000 : 2000000, .random = harness_seed()};
+        struct bulk bulk = {.size = fixture_is_slow() ? 300000 : 2000000, .random = harness_seed()};
         if (!io_pair((enum io_kind)kind, &bulk.in, &bulk.out))
             continue;
         if (kind != IO_PIPE)

@@ -1,7 +1,7 @@
 /* io_turn.c - connections that always have something do not keep the others from running. */
 #include "io_fixture.h"
 
-#define MANY 40
+#define MANY 10
 #define TURNS 5
 
 static struct {

@@ -178,7 +178,7 @@ static int cancel_against_data(void *unused) {
     (void)unused;
     weft_io *in, *out;
     REQUIRE(io_pair(IO_SOCKETPAIR, &in, &out));
-    for (int i = 0; i < (harness_is_slow() ? 100 : 500); i++) {
+    for (int i = 0; i < (fixture_is_slow() ? 100 : 500); i++) {
         char byte;
         weft_task *task = io_go(NULL, wait_to_read, in);
         if (i % 3)
@@ -264,7 +264,7 @@ TEST(io_close_while_threads_wait, "") {
 /* A closed number is used again at once: who waited for the old one gets nothing of the new. */
 static int reuse(void *unused) {
     (void)unused;
-    for (int i = 0; i < (harness_is_slow() ? 50 : 300); i++) {
+    for (int i = 0; i < (fixture_is_slow() ? 50 : 300); i++) {
         weft_io *in, *out, *in2, *out2;
         char text[8];
         REQUIRE(io_pair(i % 2 ? IO_PIPE : IO_SOCKETPAIR, &in, &out));
@@ -307,7 +307,7 @@ static void on_alarm(int number) {
 static int ping(void *arg) {
     weft_io **end = arg;
     char buffer[300];
-    for (int i = 0; i < (harness_is_slow() ? 200 : 2000) || signals < 50; i++) {
+    for (int i = 0; i < (fixture_is_slow() ? 200 : 2000) || signals < 50; i++) {
         size_t size = (size_t)i % 300 + 1;
         io_fill(buffer, size, (size_t)i);
         REQUIRE_EQ(weft_write(end[0], buffer, size, fixture_soon()), size);

@@ -4,7 +4,7 @@
 
 #include <sched.h>
 
-static unsigned scaled(unsigned count) { return harness_is_slow() ? count / 10 + 1 : count; }
+static unsigned scaled(unsigned count) { return fixture_is_slow() ? count / 10 + 1 : count; }
 
 /* -- From outside -------------------------------------------------------------------------------------------- */
 

@@ -93,7 +93,7 @@ static int many(void *arg) {
 }
 
 API_TEST(nursery_many_children, "J28 J29", .workers = {1, 4}) {
-    unsigned count = harness_is_slow() ? 10000 : 100000;
+    unsigned count = fixture_is_slow() ? 10000 : 100000;
     CHECK_EQ(in_fiber(many, &count), 0);
 }
 
@@ -113,7 +113,7 @@ static int many_waiting(void *arg) {
 }
 
 API_TEST(nursery_many_waiting, "J25 J34", .workers = {1, 2}) {
-    unsigned count = harness_is_slow() ? 500 : 10000;
+    unsigned count = fixture_is_slow() ? 500 : 10000;
     CHECK_EQ(in_fiber(many_waiting, &count), 0);
 }
 
@@ -173,7 +173,7 @@ API_TEST(nursery_handles, "J8", .workers = {1, 2}) { CHECK_EQ(in_fiber(handles, 
 /* Who has awaited finds every child's handle done. */
 static int handles_are_done(void *arg) {
     (void)arg;
-    for (int round = 0; round < (harness_is_slow() ? 100 : 1000); round++) {
+    for (int round = 0; round < (fixture_is_slow() ? 100 : 1000); round++) {
         weft_task *task[8];
         weft_nursery n;
         bool fail = round % 4 == 3;
@@ -194,7 +194,7 @@ API_TEST(nursery_handles_are_done, "J28 J29", .workers = {1, 2, 4}) { CHECK_EQ(i
 
 API_TEST(nursery_handles_are_done_to_a_thread, "J27 J28", .workers = {1, 2}) {
     weft_runtime *rt = fixture_begin_patient();
-    for (int round = 0; round < (harness_is_slow() ? 100 : 1000); round++) {
+    for (int round = 0; round < (fixture_is_slow() ? 100 : 1000); round++) {
         weft_task *task = NULL;
         weft_nursery n;
         REQUIRE_EQ(weft_nursery_init(&n, rt, NULL), 0);

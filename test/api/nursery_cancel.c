@@ -32,7 +32,7 @@ static void cancel_levels(int levels) {
 }
 
 API_TEST(nursery_cascade, "J23 J24 J25 J34", .workers = {1, 2}) { cancel_levels(2); }
-API_TEST(nursery_cascade_deep, "J24 J34", .workers = {1, 2}) { cancel_levels(harness_is_slow() ? 200 : 1000); }
+API_TEST(nursery_cascade_deep, "J24 J34", .workers = {1, 2}) { cancel_levels(fixture_is_slow() ? 200 : 1000); }
 
 /* The owner does not await, and does not wait for anything either: its children end all the same. */
 struct busy {
@@ -430,7 +430,7 @@ static int cancel_counted(void *arg) {
 /* A thread's nursery; who cancels it is one of its children.  The canceller's own hold on it is not counted. */
 API_TEST(nursery_count_while_cancelled, "J34", .workers = {1, 2}) {
     weft_runtime *rt = fixture_begin_patient();
-    for (int round = 0; round < (harness_is_slow() ? 5 : 20); round++) {
+    for (int round = 0; round < (fixture_is_slow() ? 5 : 20); round++) {
         atomic_store(&cancelling, false);
         did.entered = 0;
         REQUIRE_EQ(weft_nursery_init(&counted, rt, NULL), 0);

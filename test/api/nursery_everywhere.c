@@ -137,7 +137,7 @@ static bool cancel_at(unsigned k, uint64_t seed) {
 /* Under sim every point is the same in each run up to the cancel: all of them, in turn.  Elsewhere they are chance. */
 API_TEST(nursery_cancelled_everywhere, "J23 J24 J25 J31 J34", .workers = {1, 2}, .timeout = 120) {
     bool sim = fixture_on("sim");
-    unsigned most = sim ? 100000 : harness_is_slow() ? 40 : 200, step = sim && harness_is_slow() ? 16 : 1, k = 0;
+    unsigned most = sim ? 100000 : fixture_is_slow() ? 40 : 200, step = sim && harness_is_slow() ? 16 : 1, k = 0;
     uint64_t seed = harness_seed() | 1;
     for (bool fired = true; fired && k < most; k += step)
         fired = cancel_at(k, seed);

@@ -38,7 +38,7 @@ static weft_poll cancel_after(weft_task *self, void *state) {
 
 /* Cancel it at the 0th, 1st, ... point until it runs through.  begin and end look after its things; end is told its status, and whether it was cancelled. */
 static void everywhere(weft_fiber_fn program, void (*begin)(void), void (*end)(int status, bool fired)) {
-    unsigned most = fixture_on("sim") ? 20000 : harness_is_slow() ? 10 : 40;
+    unsigned most = fixture_on("sim") ? 20000 : fixture_is_slow() ? 10 : 40;
     unsigned step = fixture_on("sim") && harness_is_slow() ? 8 : 1, k = 0;
     weft_config config = WEFT_CONFIG_INIT;
     config.seed = harness_seed() | 1;

@@ -105,7 +105,7 @@ static void spawn_or_dump(unsigned index, void *arg) {
         close(fd);
         return;
     }
-    for (int i = 0; i < (harness_is_slow() ? 3000 : 30000); i++) {
+    for (int i = 0; i < (fixture_is_slow() ? 3000 : 30000); i++) {
         weft_task *task = NULL;
         int error = weft_go(crowd->rt, fixture_count, &ran, index == 1 ? &task : NULL);
         REQUIRE(error == 0 || error == -EAGAIN);
@@ -147,7 +147,7 @@ static void spawn_or_stop(unsigned index, void *arg) {
 
 /* The same while a stop walks over all tasks to cancel them. */
 API_TEST(pressure_refusal_beside_stop, "W38 B57", .workers = {1, 2}) {
-    for (int round = 0; round < (harness_is_slow() ? 5 : 20); round++) {
+    for (int round = 0; round < (fixture_is_slow() ? 5 : 20); round++) {
         struct crowd crowd = {.rt = begin_with(4)};
         ran = 0;
         harness_threads(4, spawn_or_stop, &crowd);

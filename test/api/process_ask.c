@@ -120,7 +120,7 @@ static int ask_flooded(void *arg) {
     flooded = weft_self();
     for (int i = 0; i < 4; i++)
         go_process(NULL, flood, NULL);
-    for (int i = 0; i < (harness_is_slow() ? 100 : 1000); i++) {
+    for (int i = 0; i < (fixture_is_slow() ? 100 : 1000); i++) {
         REQUIRE_EQ(weft_ask(server, &i, sizeof i, &m, in_time()), 0);
         CHECK_EQ(*(const int *)m.data, i);
     }

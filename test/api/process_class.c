@@ -240,7 +240,7 @@ static void send_numbers(unsigned index, void *arg) {
 }
 
 static int send_numbers_here(void *index) {
-    unsigned count = harness_is_slow() ? 300 : 3000;
+    unsigned count = fixture_is_slow() ? 300 : 3000;
     for (uint64_t i = 0; i < count; i++) {
         REQUIRE_EQ(weft_send(NULL, hearing, (uint64_t)(uintptr_t)index, &i, sizeof i), 0);
         if (i % 7 == 0)
@@ -252,7 +252,7 @@ static int send_numbers_here(void *index) {
 API_TEST(process_many_senders_in_order, "W23 W24 W29 W33 W40", .workers = {1, 2, 4}) {
     weft_process_class class_ = noting;
     class_.step = hear_step;
-    unsigned count = harness_is_slow() ? 300 : 3000;
+    unsigned count = fixture_is_slow() ? 300 : 3000;
     weft_runtime *rt = hearing_rt = fixture_begin_patient();
     weft_task *task, *fiber[4];
     REQUIRE_EQ(spawn_class(rt, &class_, "a", (int)(8 * count), &hearing, &task), 0);

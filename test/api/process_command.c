@@ -202,7 +202,7 @@ static atomic_ulong completed;
 
 static int work_step(void *raw, const weft_message *events, size_t count, weft_step *out) {
     struct worker_state *state = raw;
-    uint64_t total = harness_is_slow() ? 200 : 2000;
+    uint64_t total = fixture_is_slow() ? 200 : 2000;
     for (size_t i = 0; i < count; i++) {
         CHECK_EQ(events[i].type, WEFT_MESSAGE_YIELD);
         state->done++;
@@ -257,7 +257,7 @@ API_TEST(process_completions_race_steps, "W25 W27 W28", .workers = {1, 2}) {
     REQUIRE_EQ(pthread_create(&joiner, NULL, join_all, task), 0);
     harness_threads(3, complete_all, rt);
     pthread_join(joiner, NULL);
-    CHECK_EQ(atomic_load(&completed), harness_is_slow() ? 800 : 8000);
+    CHECK_EQ(atomic_load(&completed), fixture_is_slow() ? 800 : 8000);
     fixture_end(rt);
 }
 

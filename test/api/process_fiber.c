@@ -177,7 +177,7 @@ static int pong(void *arg) {
 }
 static int ping(void *arg) {
     weft_pid other = go_process(NULL, pong, NULL);
-    uint64_t rounds = harness_is_slow() ? 300 : 2000; /* on a busy machine each may wait for a thread's turn */
+    uint64_t rounds = fixture_is_slow() ? 300 : 2000; /* on a busy machine each may wait for a thread's turn */
     (void)arg;
     for (uint64_t i = 0; i < rounds; i++) {
         REQUIRE_EQ(weft_send(NULL, other, 2 * i + 1000, &i, sizeof i), 0);
@@ -257,7 +257,7 @@ static int reply_and_end(void *arg) {
     return 0;
 }
 static int ask_the_dying(void *arg) {
-    unsigned count = harness_is_slow() ? 100 : 1000;
+    unsigned count = fixture_is_slow() ? 100 : 1000;
     for (unsigned i = 0; i < count; i++) {
         weft_message reply;
         weft_pid pid = go_process(NULL, reply_and_end, arg);
@@ -296,7 +296,7 @@ API_TEST(process_ask_cancelled, "W6", .workers = {2}) {
 static weft_pid oracle;
 static int ask_often(void *arg) {
     uint64_t mine = (uintptr_t)arg;
-    for (uint64_t i = 0; i < (harness_is_slow() ? 30u : 300u); i++) {
+    for (uint64_t i = 0; i < (fixture_is_slow() ? 30u : 300u); i++) {
         weft_message reply;
         uint64_t question = mine << 32 | i;
         REQUIRE_EQ(weft_ask(oracle, &question, sizeof question, &reply, in_time()), 0);

@@ -162,7 +162,7 @@ static int die_soon(void *arg) {
 
 /* Linked to one that is about to end: told once, unless it unlinks. */
 static int link_against_end(void *arg) {
-    unsigned count = harness_is_slow() ? 100 : 1500;
+    unsigned count = fixture_is_slow() ? 100 : 1500;
     (void)arg;
     REQUIRE_EQ(weft_trap_exit(true), 0);
     for (uintptr_t i = 0; i < count; i++) {
@@ -212,7 +212,7 @@ static int part_in_time(void *arg) {
     return parted;
 }
 static int part_many(void *arg) {
-    unsigned count = harness_is_slow() ? 100 : 1500;
+    unsigned count = fixture_is_slow() ? 100 : 1500;
     (void)arg;
     for (uintptr_t i = 0; i < count; i++) {
         weft_task *task;
@@ -257,7 +257,7 @@ static int link_twice(void *arg) {
 }
 static int link_twice_against_end(void *arg) {
     (void)arg;
-    for (uintptr_t i = 0; i < (harness_is_slow() ? 100 : 1500); i++) {
+    for (uintptr_t i = 0; i < (fixture_is_slow() ? 100 : 1500); i++) {
         weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
         weft_pid pid;
         uint64_t monitor;
@@ -272,7 +272,7 @@ static int link_twice_against_end(void *arg) {
 API_TEST(process_link_twice_against_end, "W6 W10", .workers = {1, 2}) { in_process(link_twice_against_end, NULL); }
 
 static int monitor_against_end(void *arg) {
-    unsigned count = harness_is_slow() ? 100 : 1500;
+    unsigned count = fixture_is_slow() ? 100 : 1500;
     (void)arg;
     for (uintptr_t i = 0; i < count; i++) {
         weft_pid pid = go_process(NULL, die_soon, (void *)i);
@@ -328,7 +328,7 @@ static int spawn_for_ever(void *arg) {
 }
 API_TEST(process_spawn_linked_against_exit, "W6", .workers = {2, 4}) {
     weft_runtime *rt = fixture_begin_patient();
-    for (int i = 0; i < (harness_is_slow() ? 5 : 50); i++) {
+    for (int i = 0; i < (fixture_is_slow() ? 5 : 50); i++) {
         weft_pid pid = go_process(rt, spawn_for_ever, NULL);
         REQUIRE_EVENTUALLY(weft_process_count(rt) > 3);
         CHECK_EQ(weft_process_exit(rt, pid, -EOWNERDEAD), 0);

@@ -133,7 +133,7 @@ static int end_at_once(void *arg) {
 
 API_TEST(process_pid_reuse, "W10 W30 W38", .workers = {1, 4}) {
     weft_runtime *rt = fixture_begin_patient();
-    unsigned count = harness_is_slow() ? 200 : 2000;
+    unsigned count = fixture_is_slow() ? 200 : 2000;
     weft_pid *old = calloc(count, sizeof *old);
     REQUIRE(old);
     for (unsigned i = 0; i < count; i++) {
@@ -190,7 +190,7 @@ static void send_to_target(unsigned index, void *arg) {
 }
 
 static void *spawn_targets(void *arg) {
-    int count = harness_is_slow() ? 100 : 300;
+    int count = fixture_is_slow() ? 100 : 300;
     (void)arg;
     for (int i = 0; i < count; i++) {
         weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
@@ -461,7 +461,7 @@ static int narrow_send_here(void *index) {
 API_TEST(process_bound_block_many, "W29 W40", .workers = {1, 4}, .timeout = 60) {
     weft_runtime *rt = rt_ = fixture_begin_patient();
     weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
-    narrow_each = harness_is_slow() ? 50 : 500;
+    narrow_each = fixture_is_slow() ? 50 : 500;
     uint64_t total = 6 * narrow_each;
     weft_task *task, *fiber[4];
     spec.fn = narrow_receiver;

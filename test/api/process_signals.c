@@ -42,7 +42,7 @@ static int end_myself_twice(void *arg) {
 static int reasons(void *arg) {
     (void)arg;
     REQUIRE_EQ(weft_trap_exit(true), 0);
-    for (int i = 0; i < (harness_is_slow() ? 10 : 100); i++) {
+    for (int i = 0; i < (fixture_is_slow() ? 10 : 100); i++) {
         weft_pid pid = go_linked(end_myself, (void *)(intptr_t)-EPROTO);
         expect_end(WEFT_MESSAGE_EXIT, pid, -EPROTO);
         pid = go_linked(end_myself_twice, NULL);
@@ -71,7 +71,7 @@ static int nap(void *arg) {
 static int exit_against_timeout(void *arg) {
     (void)arg;
     REQUIRE_EQ(weft_trap_exit(true), 0);
-    for (intptr_t i = 0; i < (harness_is_slow() ? 50 : 500); i++) {
+    for (intptr_t i = 0; i < (fixture_is_slow() ? 50 : 500); i++) {
         weft_pid pid = go_linked(nap, (void *)(i % 50 * 1000));
         for (intptr_t j = i % 7; j > 0; j--)
             weft_yield();
@@ -112,7 +112,7 @@ static int exit_in_waits(void *arg) {
     spec.policy = WEFT_MAILBOX_BLOCK;
     REQUIRE_EQ(weft_process_spawn(NULL, &spec, &silent, NULL), 0);
     static const weft_fiber_fn waits[] = {wait_in_ask, wait_for_room, wait_in_sleep, pass_over};
-    for (int i = 0; i < (harness_is_slow() ? 8 : 80); i++) {
+    for (int i = 0; i < (fixture_is_slow() ? 8 : 80); i++) {
         weft_pid pid = go_linked(waits[i % 4], &silent);
         for (int j = i / 4 % 4; j > 0; j--)
             weft_yield();
@@ -144,7 +144,7 @@ static int ring_falls(void *arg) {
     uint64_t monitor[RING];
     (void)arg;
     REQUIRE_EQ(weft_trap_exit(true), 0);
-    for (int round = 0; round < (harness_is_slow() ? 1 : 10); round++) {
+    for (int round = 0; round < (fixture_is_slow() ? 1 : 10); round++) {
         atomic_store(&in_ring, 0);
         for (intptr_t i = 0; i < RING; i++)
             ring[i] = go_process(NULL, link_next, (void *)i);
@@ -225,7 +225,7 @@ static int link_and_fail(void *arg) {
 }
 static int both_fail(void *arg) {
     (void)arg;
-    for (int i = 0; i < (harness_is_slow() ? 50 : 1000); i++) {
+    for (int i = 0; i < (fixture_is_slow() ? 50 : 1000); i++) {
         weft_pid pair[2];
         uint64_t monitor[2];
         for (int j = 0; j < 2; j++) {
@@ -277,7 +277,7 @@ API_TEST(process_four_monitors, "W6", .workers = {1, 2}) { in_process(four_monit
 
 /* Of those that end at once: taken back, it never tells; too late, it has told or will. */
 static int monitors_against_ends(void *arg) {
-    unsigned taken_back = 0, late = 0, count = harness_is_slow() ? 20 : 200;
+    unsigned taken_back = 0, late = 0, count = fixture_is_slow() ? 20 : 200;
     (void)arg;
     for (unsigned round = 0; round < 10; round++) {
         uint64_t monitor[200];
@@ -348,7 +348,7 @@ static int be_ended(void *arg) {
 static int watchers_end(void *arg) {
     (void)arg;
     REQUIRE_EQ(weft_trap_exit(true), 0);
-    for (int i = 0; i < (harness_is_slow() ? 30 : 300); i++) {
+    for (int i = 0; i < (fixture_is_slow() ? 30 : 300); i++) {
         weft_pid pid = go_linked(be_ended, NULL);
         expect_end(WEFT_MESSAGE_EXIT, pid, -EPIPE);
     }
@@ -377,7 +377,7 @@ static int own_name(void *arg) {
 static int names(void *arg) {
     (void)arg;
     unsigned owned = 0;
-    for (int i = 0; i < (harness_is_slow() ? 20 : 200); i++) {
+    for (int i = 0; i < (fixture_is_slow() ? 20 : 200); i++) {
         uint64_t monitor;
         weft_pid pid;
         weft_process_spec spec = spec_of(own_name, NULL);

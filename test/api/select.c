@@ -297,7 +297,7 @@ static void select_race(weft_runtime *rt, size_t capacity, bool hasty) {
     struct race race = {.hasty = hasty};
     struct plain plain[LANES];
     weft_task *tasks[8 + LANES];
-    race_begin(&race, capacity, harness_is_slow() ? 400 : 4000, 6);
+    race_begin(&race, capacity, fixture_is_slow() ? 400 : 4000, 6);
     for (int i = 0; i < 8; i++)
         tasks[i] = fiber_go(rt, i % 2 ? select_send : select_recv, &race);
     for (int i = 0; i < LANES; i++) {
@@ -329,7 +329,7 @@ API_TEST(select_cancel_loses_nothing, "R29 R30", .workers = {1, 2, 4}) {
     weft_runtime *rt = fixture_begin_patient();
     for (size_t capacity = 0; capacity < 2; capacity++) {
         struct race race = {.hasty = false};
-        race_begin(&race, capacity, harness_is_slow() ? 300 : 3000, 3);
+        race_begin(&race, capacity, fixture_is_slow() ? 300 : 3000, 3);
         weft_task *senders[3], *receivers[6] = {NULL};
         uint64_t random = harness_seed();
         for (int i = 0; i < 3; i++)
@@ -381,7 +381,7 @@ static void mirror_thread(unsigned index, void *arg) {
 
 API_TEST(select_mirrored, "R27 R33", .workers = {1, 2, 4}) {
     weft_runtime *rt = fixture_begin_patient();
-    struct mirror m = {.ch = {chan_of_ints(0), chan_of_ints(0)}, .rounds = harness_is_slow() ? 200 : 2000};
+    struct mirror m = {.ch = {chan_of_ints(0), chan_of_ints(0)}, .rounds = fixture_is_slow() ? 200 : 2000};
     weft_task *tasks[2] = {fiber_go(rt, mirror_fiber, &m), fiber_go(rt, mirror_fiber, &m)};
     for (int i = 0; i < 2; i++) /* two only: each needs the other to the end */
         CHECK_EQ(fixture_finish(tasks[i]).status, 0);
@@ -454,7 +454,7 @@ API_TEST(select_all_kinds, "R29 J35", .workers = {1, 2}) {
 /* Close against a select that is about to wait. */
 API_TEST(select_against_close, "R30", .workers = {2}) {
     weft_runtime *rt = fixture_begin_patient();
-    for (int i = 0; i < (harness_is_slow() ? 50 : 500); i++) {
+    for (int i = 0; i < (fixture_is_slow() ? 50 : 500); i++) {
         struct both both = {chan_of_ints(0), chan_of_ints(0), -1, -1};
         weft_task *task = fiber_go(rt, wait_for_both, &both);
         weft_chan_close(i % 2 ? both.a : both.b);

@@ -301,7 +301,7 @@ static void ways_end(void) {
 static int everything(void *unused) {
     (void)unused;
     weft_event over = WEFT_EVENT_INIT;
-    ways_begin(harness_is_slow() ? 300 : 1500);
+    ways_begin(fixture_is_slow() ? 300 : 1500);
     weft_task *looker = io_go(NULL, see_things, &over), *doer = io_go(NULL, do_things, NULL);
     CHECK_EQ(io_join(doer), 0);
     while (!all_seen())
@@ -328,7 +328,7 @@ static void thread_sees(unsigned index, void *unused) {
 }
 
 TEST(select_io_lost_wake_threads, "R27 R28") {
-    ways_begin(harness_is_slow() ? 300 : 1500);
+    ways_begin(fixture_is_slow() ? 300 : 1500);
     weft_event_init(&threads_over);
     harness_threads(2, thread_sees, NULL);
     ways_end();

@@ -29,7 +29,7 @@ static void no_stranding(unsigned workers, int64_t quantum, size_t max_batch) {
         snprintf(name, sizeof name, "s%d", i);
         shards[i] = rig_shard(rig, name);
     }
-    rounds = harness_is_slow() ? 1000 : 5000;
+    rounds = fixture_is_slow() ? 1000 : 5000;
     harness_threads(THREADS, add_at_the_end, rig);
     rig_drain(rig); /* nobody schedules again */
     uint64_t committed = 0;

@@ -114,7 +114,7 @@ static void read_on(unsigned index, void *arg) {
         }
         return;
     }
-    for (int i = 0; i < (harness_is_slow() ? 1000 : 20000); i++)
+    for (int i = 0; i < (fixture_is_slow() ? 1000 : 20000); i++)
         REQUIRE_EQ(weft_go(arg, fixture_count, &ran, NULL), 0);
     REQUIRE_EVENTUALLY(weft_stats_live(arg) == 0);
     over = true;

@@ -147,7 +147,7 @@ API_TEST(steal_never_two_at_once, "B15 B48", .workers = {2, 4}) {
     weft_runtime *rt = fixture_begin(NULL);
     for (uintptr_t i = 0; i < 8; i++)
         REQUIRE_EQ(weft_go(rt, be_alone, (void *)i, NULL), 0);
-    REQUIRE_EVENTUALLY(alone.polls > (harness_is_slow() ? 2000 : 50000));
+    REQUIRE_EVENTUALLY(alone.polls > (fixture_is_slow() ? 2000 : 50000));
     alone.end = true;
     REQUIRE_EVENTUALLY(weft_stats_live(rt) == 0);
     for (int i = 0; i < 8; i++)

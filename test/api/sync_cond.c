@@ -43,7 +43,7 @@ static int produce(void *count) {
 static int none_lost(void *arg) {
     (void)arg;
     weft_task *task[40];
-    int times = harness_is_slow() ? 20 : 100;
+    int times = fixture_is_slow() ? 20 : 100;
     reset();
     for (int i = 0; i < 40; i++)
         task[i] = go_fiber(i < 20 ? consume : produce, (void *)(intptr_t)times);
@@ -236,6 +236,71 @@ API_TEST(cond_threads, "B52", .workers = {1, 2}) {
     CHECK_EQ(weft_cond_destroy(&filled), 0);
     fixture_end(rt);
 }
+
+/* -- After a wait a fiber can be cancelled as before it ---------------------------------------------------------- */
+
+static weft_event never_set;
+
+static int wait_twice(void *arg) {
+    (void)arg;
+    REQUIRE_EQ(weft_mutex_lock(&lock, WEFT_NEVER), 0);
+    CHECK_EQ(weft_cond_wait(&filled, &lock, WEFT_NEVER),
+             0); /* shielded while it takes the mutex again, and no longer */
+    CHECK_EQ(weft_mutex_unlock(&lock), 0);
+    CHECK_EQ(weft_event_wait(&never_set, fixture_soon()), -ECANCELED);
+    return 0;
+}
+
+static int cancelled_after_wait(void *arg) {
+    (void)arg;
+    weft_mutex_init(&lock, 0);
+    weft_cond_init(&filled);
+    weft_event_init(&never_set);
+    weft_task *task = go_fiber(wait_twice, NULL);
+    UNTIL(waiting(&filled.room) == 1);
+    CHECK_EQ(weft_cond_signal(&filled), 0);
+    UNTIL(waiting(&never_set.room) == 1);
+    weft_task_cancel(task);
+    CHECK_EQ(finish(task), 0);
+    CHECK_EQ(weft_cond_destroy(&filled), 0);
+    return 0;
+}
+
+API_TEST(cond_cancelled_after_wait, "B52", .workers = {1, 2}) { in_fiber(cancelled_after_wait, NULL); }
+
+/* A broadcast is for those who came before it, which they know by a number, and that wraps. */
+static int wait_it_poll(weft_task *self, weft_wait *wait, void *arg) {
+    bool *locked = arg;
+    int error = *locked ? 0 : weft_mutex_lock_poll(&lock, self, wait);
+    if (error)
+        return error;
+    *locked = true;
+    error = weft_cond_wait_poll(&filled, &lock, self, wait);
+    if (!error)
+        error = weft_mutex_unlock(&lock);
+    return error;
+}
+
+static int broadcasts_wrap(void *arg) {
+    (void)arg;
+    weft_mutex_init(&lock, 0);
+    weft_cond_init(&filled);
+    filled.turn = UINT64_MAX - 1;
+    for (int round = 0; round < 4; round++) {
+        bool locked = false;
+        weft_task *task[2] = {go_fiber(wait_it, NEVER), go_poller(wait_it_poll, &locked)};
+        UNTIL(waiting(&filled.room) == 2);
+        CHECK_EQ(weft_cond_broadcast(&filled), 0);
+        CHECK_EQ(waiting(&filled.room), 0);
+        for (int i = 0; i < 2; i++)
+            CHECK_EQ(finish(task[i]), 0);
+    }
+    CHECK_EQ(weft_cond_destroy(&filled), 0);
+    CHECK_EQ(weft_mutex_destroy(&lock), 0);
+    return 0;
+}
+
+API_TEST(cond_broadcasts_wrap, "B52", .workers = {1, 2}) { in_fiber(broadcasts_wrap, NULL); }
 
 /* -- The end of a shield --------------------------------------------------------------------------------------- */
 

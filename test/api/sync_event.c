@@ -326,6 +326,44 @@ static int groups(void *arg) {
 
 API_TEST(group_waits, "B52", .workers = {1, 2, 4}) { in_fiber(groups, NULL); }
 
+/* -- Turns: those who wait know theirs by a number, which wraps */
+
+static int wait_barrier_once(void *arg) {
+    (void)arg;
+    return weft_barrier_wait(&barrier, WEFT_NEVER) < 0;
+}
+static int wait_barrier_once_poll(weft_task *self, weft_wait *wait, void *arg) {
+    (void)arg;
+    int said = weft_barrier_wait_poll(&barrier, self, wait);
+    return said > 0 ? 0 : said;
+}
+
+static int turns_wrap(void *arg) {
+    (void)arg;
+    weft_event_init(&event);
+    weft_group_init(&group);
+    REQUIRE_EQ(weft_barrier_init(&barrier, 3), 0);
+    event.turn = group.turn = barrier.turn = UINT64_MAX - 1;
+    for (int round = 0; round < 4; round++) {
+        REQUIRE_EQ(weft_group_add(&group, 1), 0);
+        task[0] = go_fiber(wait_event, NEVER), task[1] = go_poller(wait_event_poll, NULL);
+        task[2] = go_fiber(wait_group, NEVER), task[3] = go_poller(wait_group_poll, NULL);
+        task[4] = go_fiber(wait_barrier_once, NULL), task[5] = go_poller(wait_barrier_once_poll, NULL);
+        UNTIL(waiting(&event.room) == 2 && waiting(&group.room) == 2 && waiting(&barrier.room) == 2);
+        CHECK_EQ(weft_event_set(&event), 0);
+        CHECK_EQ(weft_event_clear(&event), 1);
+        CHECK_EQ(weft_group_done(&group), 0);
+        CHECK_GE(weft_barrier_wait(&barrier, WEFT_NOW), 0);
+        CHECK_EQ(waiting(&event.room) + waiting(&group.room) + waiting(&barrier.room), 0);
+        for (int i = 0; i < 6; i++)
+            CHECK_EQ(finish(task[i]), 0);
+    }
+    CHECK_EQ(weft_event_destroy(&event) | weft_group_destroy(&group) | weft_barrier_destroy(&barrier), 0);
+    return 0;
+}
+
+API_TEST(sync_turns_wrap, "B52", .workers = {1, 2}) { in_fiber(turns_wrap, NULL); }
+
 API_TEST(group_threads, "B52", .workers = {1, 2}) {
     weft_runtime *rt = fixture_begin_patient();
     weft_group_init(&group);

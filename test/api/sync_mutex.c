@@ -27,7 +27,7 @@ static int lock_often(void *times) {
 
 static int many_fibers(void *flags) {
     weft_task *task[100];
-    int times = harness_is_slow() ? 20 : 200;
+    int times = fixture_is_slow() ? 20 : 200;
     REQUIRE_EQ(weft_mutex_init(&lock, (unsigned)(uintptr_t)flags), 0);
     total = 0;
     for (int i = 0; i < 100; i++)

@@ -36,7 +36,7 @@ static int64_t mixed_began;
 
 static int mixed(void *seed) {
     uint64_t random = (uint64_t)(uintptr_t)seed;
-    int times = harness_is_slow() ? 20 : 100;
+    int times = fixture_is_slow() ? 20 : 100;
     for (int i = 0; i < times && (i == 0 || harness_clock() - mixed_began < LONG_ENOUGH); i++) {
         bool write = harness_random(&random) % 4 == 0;
         REQUIRE_EQ((write ? weft_rwlock_write : weft_rwlock_read)(&lock, WEFT_NEVER), 0);

@@ -36,7 +36,7 @@ static int counts(void *flags) {
     weft_task *task[50];
     init(4, flags);
     for (int i = 0; i < 50; i++)
-        task[i] = go_fiber(acquire_often, (void *)(intptr_t)(harness_is_slow() ? 20 : 200));
+        task[i] = go_fiber(acquire_often, (void *)(intptr_t)(fixture_is_slow() ? 20 : 200));
     for (int i = 0; i < 50; i++)
         CHECK_EQ(finish(task[i]), 0);
     CHECK_EQ(weft_sem_permits(&sem), 4);

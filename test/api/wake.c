@@ -182,7 +182,7 @@ static void write_and_wake(unsigned index, void *arg) {
 API_TEST(wake_storm, "B49 B50 B51 B52", .workers = {1, 2, 4}) {
     weft_runtime *rt = fixture_begin_patient();
     static struct storm storm = {.counted = COUNTED_INIT};
-    storm.each = harness_is_slow() ? 1000 : 10000;
+    storm.each = fixture_is_slow() ? 1000 : 10000;
     weft_task *task = fixture_go(rt, see_written, &storm);
     REQUIRE_EVENTUALLY(storm.counted.polls == 1);
     harness_threads(4, write_and_wake, &storm);

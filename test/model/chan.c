@@ -61,7 +61,7 @@ static void two_senders(void) {
     mc_join(b);
     end_chan();
 }
-MC_CASE(chan_two_senders_rendezvous, two_senders, .arg = 0, .proves = "R27 R29", .seconds = 2);
+MC_CASE(chan_two_senders_rendezvous, two_senders, .arg = 0, .proves = "R27 R29", .max_exec = 60000);
 MC_CASE(chan_two_senders_bounded, two_senders, .arg = 1, .proves = "R26 R29", .seconds = 2);
 
 static void two_receivers(void) {
@@ -73,8 +73,8 @@ static void two_receivers(void) {
     mc_assert(load_relaxed(&sum) == 3);
     end_chan();
 }
-MC_CASE(chan_two_receivers_rendezvous, two_receivers, .arg = 0, .proves = "R27 R29", .seconds = 2);
-MC_CASE(chan_two_receivers_bounded, two_receivers, .arg = 1, .proves = "R26 R29", .seconds = 2);
+MC_CASE(chan_two_receivers_rendezvous, two_receivers, .arg = 0, .proves = "R27 R29", .max_exec = 60000);
+MC_CASE(chan_two_receivers_bounded, two_receivers, .arg = 1, .proves = "R26 R29", .max_exec = 60000);
 
 /* -- Many ------------------------------------------------------------------------------------------------ */
 
@@ -288,7 +288,7 @@ static void send_now(void *value) {
     uint64_t v = (uintptr_t)value;
     mc_assert(weft_chan_send(heap, &v, WEFT_NOW) == 0);
 }
-MC_TEST(chan_unbounded_two_senders, .proves = "R26 R29", .seconds = 2) {
+MC_TEST(chan_unbounded_two_senders, .proves = "R26 R29", .max_exec = 60000) {
     mc_assert(weft_chan_create(8, WEFT_UNBOUNDED, &heap) == 0);
     int a = mc_spawn(send_now, (void *)1), b = mc_spawn(send_now, (void *)2);
     uint64_t v, w;
@@ -358,7 +358,7 @@ static void listen(void *subscriber) {
     mc_assert(error == -EPIPE && last == 2);
     weft_unsubscribe(subscriber);
 }
-MC_TEST(broadcast_two_listeners, .proves = "R29 R30", .seconds = 2) {
+MC_TEST(broadcast_two_listeners, .proves = "R29 R30", .max_exec = 60000) {
     weft_subscriber *a, *b;
     mc_assert(weft_broadcast_create(8, 1, &broadcast) == 0);
     mc_assert(weft_subscribe(broadcast, &a) == 0 && weft_subscribe(broadcast, &b) == 0);

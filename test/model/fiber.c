@@ -158,7 +158,7 @@ static void wake_by_fiber(void) {
 MC_CASE(fiber_wake_by_fiber, wake_by_fiber, .arg = ON(2, WEFT_SCHED_RING), .proves = "J30", .mode = MC_PCT,
         .max_exec = 10000);
 MC_CASE(fiber_wake_by_fiber_bounded, wake_by_fiber, .arg = ON(2, WEFT_SCHED_RING), .proves = "J30", .bound = 1,
-        .stale_counts = true, .seconds = 4);
+        .stale_counts = true, .seconds = 20);
 MC_CASE(fiber_wake_by_fiber_migrating, wake_by_fiber, .arg = MIGRATE | ON(2, WEFT_SCHED_DEQUE), .proves = "J15 J30",
         .mode = MC_PCT, .max_exec = 10000);
 
@@ -308,7 +308,7 @@ MC_CASE(fiber_rest_beside_checkpoints, woken_beside_checkpoints, .arg = ON(1, WE
 
 static void woken_beside_new_ones(void) { woken_beside(take_a_turn); }
 MC_CASE(fiber_rest_beside_new_ones, woken_beside_new_ones, .arg = ON(1, WEFT_SCHED_RING), .proves = "J30", .bound = 1,
-        .stale_counts = true, .seconds = 4);
+        .stale_counts = true, .seconds = 20);
 
 /* -- Yield: in the worker's own queue -------------------------------------------------------------------------------- */
 

@@ -79,7 +79,7 @@ static void fiber_awaits(void) {
     stop();
 }
 MC_CASE(nursery_fiber_awaits, fiber_awaits, .arg = 1, .proves = "J26 J29 J30", .bound = 2, .stale_counts = true,
-        .seconds = 3);
+        .max_exec = 8000);
 MC_CASE(nursery_fiber_awaits_two, fiber_awaits, .arg = 2, .proves = "J26 J29 J30", .mode = MC_PCT, .max_exec = 4000);
 
 /* Who has awaited finds every handle done, whatever made the child end. */

@@ -128,7 +128,7 @@ static void complete(void *arg) {
     mc_assert(weft_command_complete(rt, pid, 9, 0, NULL, 0) == 0);
 }
 
-MC_TEST(process_blocked, .proves = "W25 W34", .bound = 2, .stale_counts = true, .seconds = 6) {
+MC_TEST(process_blocked, .proves = "W25 W34", .bound = 2, .stale_counts = true, .max_exec = 10000) {
     weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
     spec.class_ = &blocking;
     start(1);
@@ -185,7 +185,7 @@ static void send_against_end(void) {
     stop();
 }
 MC_CASE(process_send_against_end, send_against_end, .arg = 0, .proves = "W10 W30 W38", .bound = 2, .stale_counts = true,
-        .seconds = 6, .outcomes = "sent gone");
+        .max_exec = 10000, .outcomes = "sent gone");
 MC_CASE(process_send_against_end_bounded, send_against_end, .arg = 3, .proves = "W10 W30", .bound = 1,
         .stale_counts = true, .seconds = 4, .outcomes = "sent gone");
 MC_CASE(process_send_against_end_to_bounded, send_against_end, .arg = 2, .proves = "W10 W30", .bound = 1,
@@ -217,8 +217,8 @@ static void send_early(void *arg) {
     }
 }
 
-MC_TEST(process_send_against_start, .arg = 1, .proves = "W2 W30 W33", .bound = 2, .stale_counts = true, .seconds = 6,
-        .outcomes = "early late") {
+MC_TEST(process_send_against_start, .arg = 1, .proves = "W2 W30 W33", .bound = 2, .stale_counts = true,
+        .max_exec = 10000, .outcomes = "early late") {
     weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
     spec.class_ = &telling;
     start(1);

@@ -102,10 +102,12 @@ static void to_fiber(void) { hand_over(true, 2); }
 static void to_class_alone(void) { hand_over(false, 1); }
 static void to_fiber_alone(void) { hand_over(true, 1); }
 
-MC_CASE(process_hand_to_class, to_class, .arg = 1, .proves = "W40 W33", .bound = 2, .stale_counts = true, .seconds = 4);
-MC_CASE(process_hand_to_class_two, to_class, .arg = 2, .proves = "W40", .bound = 1, .stale_counts = true, .seconds = 4);
+MC_CASE(process_hand_to_class, to_class, .arg = 1, .proves = "W40 W33", .bound = 2, .stale_counts = true,
+        .max_exec = 20000);
+MC_CASE(process_hand_to_class_two, to_class, .arg = 2, .proves = "W40", .bound = 1, .stale_counts = true,
+        .max_exec = 20000);
 MC_CASE(process_hand_to_class_deep, to_class, .arg = 2, .proves = "W40", .mode = MC_PCT, .max_exec = 3000);
-MC_CASE(process_hand_to_fiber, to_fiber, .arg = 1, .proves = "W40", .bound = 1, .stale_counts = true, .seconds = 4);
+MC_CASE(process_hand_to_fiber, to_fiber, .arg = 1, .proves = "W40", .bound = 1, .stale_counts = true, .seconds = 20);
 MC_CASE(process_hand_alone_to_class, to_class_alone, .arg = 2, .proves = "W40", .bound = 2, .stale_counts = true,
         .seconds = 4);
 MC_CASE(process_hand_alone_to_fiber, to_fiber_alone, .arg = 2, .proves = "W40", .bound = 1, .stale_counts = true,
@@ -156,7 +158,8 @@ static void against_end(void) {
     mc_assert(join(sender) == 0);
     stop();
 }
-MC_CASE(process_hand_against_end, against_end, .proves = "W30 W38", .bound = 1, .stale_counts = true, .seconds = 4);
+MC_CASE(process_hand_against_end, against_end, .proves = "W30 W38", .bound = 1, .stale_counts = true,
+        .max_exec = 20000);
 MC_CASE(process_hand_against_end_deep, against_end, .proves = "W30 W38", .mode = MC_PCT, .max_exec = 3000);
 
 /* -- It is told to end between the claim and its run: it does not run, and what was handed over is thrown away. */
@@ -190,5 +193,5 @@ static void against_exit(void) {
     mc_outcome("%s", status ? "ended" : "heard");
     stop();
 }
-MC_CASE(process_hand_against_exit, against_exit, .proves = "W6 W30", .bound = 2, .stale_counts = true, .seconds = 4,
-        .outcomes = "ended heard");
+MC_CASE(process_hand_against_exit, against_exit, .proves = "W6 W30", .bound = 2, .stale_counts = true,
+        .max_exec = 12000, .outcomes = "ended heard");

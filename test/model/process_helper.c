@@ -69,7 +69,7 @@ static int finish(weft_task *task, int sender) {
     return result.status;
 }
 
-MC_TEST(process_helper_against_exit, .proves = "W6 W38", .bound = 2, .stale_counts = true, .seconds = 4,
+MC_TEST(process_helper_against_exit, .proves = "W6 W38", .bound = 2, .stale_counts = true, .max_exec = 10000,
         .outcomes = "completed ended") {
     weft_task *task;
     begin(&task);
@@ -80,7 +80,8 @@ MC_TEST(process_helper_against_exit, .proves = "W6 W38", .bound = 2, .stale_coun
     mc_outcome("%s", status ? "ended" : "completed");
 }
 
-MC_TEST(process_helper_against_cancel, .arg = 1, .proves = "W28 W39", .bound = 2, .stale_counts = true, .seconds = 4) {
+MC_TEST(process_helper_against_cancel, .arg = 1, .proves = "W28 W39", .bound = 2, .stale_counts = true,
+        .max_exec = 10000) {
     weft_task *task;
     begin(&task);
     int other = mc_spawn(send_seven, NULL);

@@ -67,7 +67,7 @@ static int link_and_unlink(void *arg) {
     (void)arg;
     int error = weft_link(other);
     mc_assert(error == 0 || error == -ESRCH);
-    while (mc_arg() && weft_process_is_alive(NULL, other)) { /* in the midst of its end */
+    for (int turn = 0; turn < mc_arg() && weft_process_is_alive(NULL, other); turn++) { /* in the midst of its end */
         wefti_relax();
         weft_yield();
     }
@@ -99,8 +99,8 @@ static void unlink_against_end(void) {
     mc_outcome("%s", status ? "ended" : "lives");
     model_close(rt);
 }
-MC_CASE(process_unlink_parts, unlink_against_end, .arg = 1, .proves = "W6 W10", .bound = 1, .stale_counts = true,
-        .seconds = 6);
+MC_CASE(process_unlink_parts, unlink_against_end, .arg = 2, .proves = "W6 W10", .bound = 1, .stale_counts = true,
+        .seconds = 20, .outcomes = "ended lives");
 MC_CASE(process_unlink_parts_deep, unlink_against_end, .proves = "W6 W10", .mode = MC_PCT, .depth = 5, .max_exec = 3000,
         .outcomes = "ended lives");
 

@@ -46,7 +46,7 @@ static void cancel_early(void *arg) {
     }
 }
 
-MC_TEST(process_cancel_against_start, .proves = "W2 W30 W35", .bound = 2, .stale_counts = true, .seconds = 6,
+MC_TEST(process_cancel_against_start, .proves = "W2 W30 W35", .bound = 2, .stale_counts = true, .max_exec = 10000,
         .outcomes = "early late") {
     weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
     spec.class_ = &cancellable;
@@ -72,7 +72,7 @@ static void exit_early(void *arg) {
     }
 }
 
-MC_TEST(process_exit_against_start, .proves = "W2 W6 W10", .bound = 2, .stale_counts = true, .seconds = 6,
+MC_TEST(process_exit_against_start, .proves = "W2 W6 W10", .bound = 2, .stale_counts = true, .max_exec = 10000,
         .outcomes = "early late") {
     weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
     spec.class_ = &cancellable;

@@ -197,7 +197,7 @@ static int poll_waits(weft_task *self, weft_wait *wait) { return weft_event_wait
 
 static void set_thread(void *unused) { set(unused); }
 
-MC_TEST(sync_event_cancel_poll, .proves = "B52", .bound = 2, .stale_counts = true, .seconds = 2) {
+MC_TEST(sync_event_cancel_poll, .proves = "B52", .bound = 2, .stale_counts = true, .max_exec = 10000) {
     begin();
     rt_start(1);
     weft_task *task = rt_poller(poll_waits);

@@ -203,7 +203,7 @@ static void giver_thread(void *unused) {
     giver(&thing);
 }
 
-MC_TEST(wait_fiber_served_against_cancel, .proves = "B52", .bound = 2, .stale_counts = true, .seconds = 2) {
+MC_TEST(wait_fiber_served_against_cancel, .proves = "B52", .bound = 2, .stale_counts = true, .max_exec = 10000) {
     weft_task *task;
     weft_result result;
     start(1);

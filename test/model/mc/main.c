@@ -21,7 +21,7 @@ static const char usage[] =
     "  --pct D            random priorities, D - 1 changes     --seed S  --execs N (100000)\n"
     "  --random           random walk                          --seed S  --execs N\n"
     "  --then-pct N       when a search meets its limit, go on with N executions of pct\n"
-    "  --max-exec N       stop a search after N executions, --seconds S after a time (both per test)\n"
+    "  --max-exec N       stop a search after N executions, --seconds S of CPU time (both per test)\n"
     "  --stale-reads K    at most K loads of an execution return an old value\n"
     "  --stale-counts     a load of an old value counts as a preemption\n"
     "  --replay STRING    run one execution, as printed with a bug\n"

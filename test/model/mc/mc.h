@@ -43,7 +43,7 @@ struct mc_test {
     int bound;         /* preemptions; 0: 2, or what --bound says; MC_UNBOUNDED: no limit */
     int depth;         /* of PCT; 0: 3 */
     uint64_t max_exec; /* stop after so many executions, and say "incomplete"; 0: no limit */
-    double seconds;    /* the same for time */
+    double seconds;    /* the same for CPU time */
     int max_steps;     /* more visible steps in one execution are an error; 0: 20,000 */
     int timeouts;      /* futex waits that may time out at any moment, per execution */
     int idle_timeouts; /* futex waits that time out when nothing else can happen, earliest first */
