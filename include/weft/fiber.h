@@ -111,8 +111,8 @@ WEFT_API int *weft_errno(void);
 /* -- Fiber-locals ----------------------------------------------------------------------------------- */
 
 /* A key, under which every fiber has a pointer of its own, NULL at first; plain threads and poll tasks have none.  `destroy` (may
- * be NULL) is called when a fiber ends, for each pointer that is not NULL, newest key first.  Keys live as long as the process;
- * there are at most 64.
+ * be NULL) is called when a fiber ends, for each pointer that is not NULL, newest key first; it finds those of older keys still there, and what it
+ * sets is destroyed as well, up to four times.  Children do not inherit any.  Keys live as long as the process; there are at most 64.
  * Returns 0; -ENOSPC (64 are in use). */
 WEFT_API int weft_local_create(unsigned *key, void (*destroy)(void *value));
 /* Returns 0; -EINVAL (no such key, or not in a fiber); -ENOMEM. */

@@ -27,6 +27,11 @@ static inline struct wefti_fiber *wefti_fiber_self(void) {
     return w && wefti_current(w) && wefti_task_is_fiber(wefti_current(w)) ? wefti_fiber_of(wefti_current(w)) : NULL;
 }
 
+/* How a task has ended.  Who asks has seen that it is COMPLETE. */
+static inline weft_result wefti_task_result(struct weft_task *task) {
+    return (weft_result){load_relaxed(&task->status), task->value}; /* written before COMPLETE */
+}
+
 /* It gives its worker up by itself. */
 static inline void wefti_fiber_rested(struct wefti_fiber *self) {
     if (WEFTI_UNLIKELY(self->preempted) && self->preempted < WEFTI_PREEMPT_MAX)
