@@ -406,6 +406,43 @@ static int grace(void *arg) {
 
 API_TEST(nursery_grace, "J25", .workers = {1, 2}) { CHECK_EQ(in_fiber(grace, NULL), -ECANCELED); }
 
+/* It holds for all below: a grandchild that will not end, whose own nursery has no limit, opened before or under a shield. */
+static int stubborn_below(void *arg) {
+    weft_task *self = weft_task_self();
+    int status;
+    if (arg)
+        REQUIRE_EQ(weft_shield(self), 0);
+    WEFT_NURSERY(n, &status)
+    WEFT_NURSERY(inner, NULL) {
+        CHECK_EQ(weft_nursery_go(&n, stubborn, NULL, NULL), 0);
+        CHECK_EQ(weft_nursery_go(&inner, stubborn, NULL, NULL), 0);
+    }
+    if (arg)
+        CHECK_EQ(weft_unshield(self), 0);
+    return status;
+}
+
+static int grace_below(void *arg) {
+    weft_nursery_config config = WEFT_NURSERY_CONFIG_INIT;
+    config.grace = 3 * MS;
+    int status;
+    int64_t began = weft_now();
+    WEFT_NURSERY_WITH(n, &status, &config) {
+        REQUIRE_EQ(weft_nursery_go(&n, stubborn_below, arg, NULL), 0);
+        YIELD_UNTIL(did.entered == 2);
+        weft_nursery_cancel(&n);
+    }
+    CHECK_GE(weft_now() - began, 3 * MS);
+    CHECK_EQ(did.cancelled, 2);
+    did.entered = did.cancelled = 0;
+    return status;
+}
+
+API_TEST(nursery_grace_below, "J24 J25", .workers = {1, 2}) {
+    CHECK_EQ(in_fiber(grace_below, NULL), -ECANCELED);
+    CHECK_EQ(in_fiber(grace_below, STATUS(1)), -ECANCELED);
+}
+
 /* -- A nursery that is older than the end of its shield ------------------------------------------------------------- */
 
 /* arg: cancelled while the shield is up.  "These go on while the shield lasts", and no longer, whatever the owner does. */
