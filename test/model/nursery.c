@@ -463,6 +463,8 @@ static int parent_of_shielded(void *arg) {
     mc_assert(weft_nursery_create(NULL, NULL, &inner) == 0);
     int error = weft_nursery_go(inner, shielded_plainly, NULL, NULL);
     mc_assert(error == 0 || error == -ECANCELED);
+    if (mc_arg() == 2)
+        mc_assert(weft_unshield(weft_task_self()) == 0);
     weft_nursery_await(inner);
     mc_assert(weft_nursery_destroy(inner) == -ECANCELED);
     return 0;
@@ -480,5 +482,7 @@ static void grace_below(void) {
 }
 MC_CASE(nursery_grace_below, grace_below, .proves = "J24 J25", .mode = MC_PCT, .max_exec = 4000);
 MC_CASE(nursery_grace_below_shield, grace_below, .arg = 1, .proves = "J24 J25", .mode = MC_PCT, .max_exec = 4000);
+/* ... by whom ever the nursery is cancelled: the owner that lays it open learns of the limit with the cancel. */
+MC_CASE(nursery_grace_after_shield, grace_below, .arg = 2, .proves = "J24 J25", .mode = MC_PCT, .max_exec = 4000);
 MC_CASE(nursery_grace_begun, grace, .arg = 1, .proves = "J25", .bound = 2, .stale_counts = true, .seconds = 4);
 MC_CASE(nursery_grace, grace, .proves = "J25", .bound = 2, .stale_counts = true, .seconds = 4);

@@ -148,6 +148,24 @@ static void deadline(void) {
 }
 MC_CASE(nursery_next_deadline, deadline, .proves = "J25 J29", .mode = MC_PCT, .idle_timeouts = 4, .max_exec = 4000);
 
+/* A child that was counted, and could not be queued: who waits for it is told that none is left. */
+static void start_in_vain(void *arg) {
+    (void)arg;
+    mc_assert(weft_nursery_go(n, child, NULL, NULL) == -EAGAIN);
+}
+
+static void refused(void) {
+    rt = model_open(WEFT_SCHED_FIFO, 1);
+    n = open_one(rt, true);
+    rt->global_capacity = 0;
+    int other = mc_spawn(start_in_vain, NULL);
+    mc_assert(weft_nursery_next(n, NULL, NULL, WEFT_NEVER) == -ECHILD);
+    mc_join(other);
+    mc_assert(weft_nursery_destroy(n) <= 0);
+    model_close(rt);
+}
+MC_CASE(nursery_next_refused, refused, .proves = "B57 J29", .bound = 2, .stale_counts = true, .seconds = 4);
+
 /* In a poll task, which may be cancelled at any moment: the last one out frees, and nothing is left. */
 struct poller {
     weft_wait wait;
