@@ -96,9 +96,10 @@ WEFT_API int weft_sleep_until(weft_deadline until);
 WEFT_API int weft_checkpoint(void);
 
 /* A shield with an end: as weft_shield, but from `until` on the fiber's waits return -ECANCELED all the same, if it has been
- * cancelled.  For clean-up that must not take for ever.  Of several the earliest counts, until the last is removed; removed with
- * weft_unshield.  `self` is the running fiber.
- * Returns 0; -EOVERFLOW; -EINVAL (not a fiber). */
+ * cancelled.  For clean-up that must not take for ever.  Of several the earliest counts, until it is removed, with
+ * weft_unshield: what encloses it is as it was.  `self` is the running fiber.  (Not cut off: awaiting a nursery, the function of weft_once_run, having the mutex back in
+ * weft_cond_wait.)
+ * Returns 0; -EOVERFLOW (255 shields, or within 4 limits, each earlier than the one around it); -EINVAL (not a fiber). */
 WEFT_API int weft_shield_until(weft_task *self, weft_deadline until);
 
 /* True inside a fiber. */
@@ -110,8 +111,8 @@ WEFT_API int *weft_errno(void);
 /* -- Fiber-locals ----------------------------------------------------------------------------------- */
 
 /* A key, under which every fiber has a pointer of its own, NULL at first; plain threads and poll tasks have none.  `destroy` (may
- * be NULL) is called when a fiber ends, for each pointer that is not NULL, newest key first.  Keys live as long as the process;
- * there are at most 64.
+ * be NULL) is called when a fiber ends, for each pointer that is not NULL, newest key first; it finds those of older keys still there, and what it
+ * sets is destroyed as well, up to four times.  Children do not inherit any.  Keys live as long as the process; there are at most 64.
  * Returns 0; -ENOSPC (64 are in use). */
 WEFT_API int weft_local_create(unsigned *key, void (*destroy)(void *value));
 /* Returns 0; -EINVAL (no such key, or not in a fiber); -ENOMEM. */

@@ -58,13 +58,16 @@ typedef struct weft_nursery_config {
     size_t size;         /* sizeof(weft_nursery_config): set by WEFT_NURSERY_CONFIG_INIT */
     const char *name;    /* for errors; as weft_spec; NULL = "nursery" */
     weft_deadline until; /* as weft_nursery_set_deadline; 0 or WEFT_NEVER: none */
-    int64_t grace;       /* ns for which the shields of cancelled children hold; 0: as long as they want */
-    bool keep_going;     /* a child's failure does not cancel the others; await still returns the first */
+    int64_t
+        grace; /* ns for which the shields of children, and of all that is cancelled with them, hold; 0: as long as they want */
+    bool keep_going; /* a child's failure does not cancel the others; await still returns the first */
     weft_fund *
         fund; /* what its children's budgets come out of, and each spawn is paid from (see <weft/budget.h>); NULL: the spawner's */
+    bool
+        keep_results; /* for weft_nursery_next: how each child has ended is kept, a slot of memory each, until it is asked for or awaited */
 } weft_nursery_config;
 
-#define WEFT_NURSERY_CONFIG_INIT {sizeof(weft_nursery_config), 0, 0, 0, false, 0}
+#define WEFT_NURSERY_CONFIG_INIT {sizeof(weft_nursery_config), 0, 0, 0, false, 0, false}
 
 /* Open a nursery in the caller's memory.  rt NULL: the runtime that is executing the caller.  config may be NULL.  The caller is its owner: a fiber or
  * a plain thread.  A fiber that has been cancelled, and is not shielded, gets one that is CANCELLED.
@@ -108,6 +111,25 @@ WEFT_API int weft_nursery_await(weft_nursery *n);
  * -EBUSY as above; -EINVAL (made by a fiber or a thread). */
 WEFT_API int weft_nursery_await_poll(weft_nursery *n, weft_task *self, weft_wait *wait, int *result);
 
+/* Wait for the next child to end, and take how it did: each end is given once, in the order in which they came, those before the call first.
+ *
+ *     config.keep_results = config.keep_going = true;           // a failure is one of the results
+ *     while (weft_nursery_next(n, &result, NULL, WEFT_NEVER) == 0)
+ *         ...                                                   // and start another, perhaps
+ *
+ * Whatever it is, failed or cancelled, it is given; without keep_going the siblings of one that has failed are cancelled as always.  Of *which, the child,
+ * nothing is given but its address, to compare with the handle that was got from weft_nursery_spawn, if the caller still has that.  Both may be NULL.
+ * What has not been asked for is gone when the nursery has been awaited.
+ * Call from: as weft_nursery_await, but newer nurseries may be open.
+ * Suspends: unless one has ended already.  A cancelled owner still gets these; where it would have to wait, it gets -ECANCELED.
+ * Returns 0; -ECHILD (all that there were have been given: none is left); -ETIMEDOUT; -ECANCELED; -EBUSY (another thread waits); -EDEADLK and -EACCES as
+ * weft_nursery_await; -EINVAL (in a poll task; or without keep_results). */
+WEFT_API WEFT_MUST_USE int weft_nursery_next(weft_nursery *n, weft_result *result, const weft_task **which,
+                                             weft_deadline until);
+/* The same in a poll task, as weft_nursery_await_poll: -EAGAIN (return WEFT_PENDING, and ask again when polled). */
+WEFT_API WEFT_MUST_USE int weft_nursery_next_poll(weft_nursery *n, weft_task *self, weft_wait *wait,
+                                                  weft_result *result, const weft_task **which);
+
 /* No more children.  Idempotent; does nothing when cancelled.  Call from where weft_nursery_spawn may be called. */
 WEFT_API void weft_nursery_close(weft_nursery *n);
 
@@ -115,7 +137,7 @@ WEFT_API void weft_nursery_close(weft_nursery *n);
 WEFT_API void weft_nursery_cancel(weft_nursery *n);
 
 /* From `until` on it is as if cancelled, with WEFT_REASON_TIMEOUT, and await returns -ETIMEDOUT: whatever the owner is doing; one that
- * has passed acts before this returns.  Moves an earlier or later one; WEFT_NEVER takes it away.
+ * has passed acts before this returns.  Moves an earlier or later one; WEFT_NEVER takes it away.  What has been cancelled stays so.
  * Call from: the owner.
  * Returns 0; -EACCES; -ENOMEM, -EAGAIN, -ESHUTDOWN as weft_spawn: then there is none. */
 WEFT_API int weft_nursery_set_deadline(weft_nursery *n, weft_deadline until);
@@ -138,8 +160,8 @@ WEFT_API weft_nursery *weft_nursery_parent(void);
 
 /* Run fn(arg) in a child, and cancel it when `ns` have passed; returns when it has ended.
  * Call from: a fiber.  May suspend.
- * Returns what fn returned; -ETIMEDOUT (it was cancelled for that); -ECANCELED (the caller was); -EINVAL (not in a fiber); what
- * weft_nursery_spawn returns. */
+ * Returns what fn returned; -ETIMEDOUT (it was cancelled for that, and has returned no other error: also when it took no notice, under a shield, and
+ * came to its end); -ECANCELED (the caller was cancelled, likewise); -EINVAL (not in a fiber); what weft_nursery_spawn returns. */
 WEFT_API int weft_timeout(int64_t ns, weft_fiber_fn fn, void *arg);
 
 /* -- The block -------------------------------------------------------------------------------------- */
@@ -148,7 +170,8 @@ WEFT_API int weft_timeout(int64_t ns, weft_fiber_fn fn, void *arg);
 /* WEFT_NURSERY(n, &status) { ... }: a block with a nursery `n`, a variable of type weft_nursery, that cannot be left without awaiting it: not at its end, nor
  * by break, return or goto.  (Not by longjmp or pthread_exit: do not.)  `status` (an int *, may be NULL) receives what weft_nursery_await
  * returned, or why the nursery could not be opened: then the block is not entered.  In `return e;` inside the block, e is
- * evaluated before the children are awaited.
+ * evaluated before the children are awaited.  Leaving early does not cancel them (it may be all that the block had to do): if they are not wanted any
+ * more, call weft_nursery_cancel first.
  * GNU C (gcc, clang).  Elsewhere: weft_nursery_init and weft_nursery_await. */
 #define WEFT_NURSERY(n, status) WEFT_NURSERY_WITH(n, status, (const weft_nursery_config *)0)
 /* The same with a config. */

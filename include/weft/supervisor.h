@@ -28,19 +28,20 @@ typedef enum weft_restart {
     WEFT_RESTART_TEMPORARY = 2, /* never */
 } weft_restart;
 
-/* Who is started again with it.  The others are cancelled first, newest first, each awaited before the next. */
+/* Who is started again with it.  The others are cancelled first, newest first, each awaited before the next.  So is one that has ended well by
+ * then, if transient; one that is temporary is cancelled with the rest, and not started again. */
 typedef enum weft_strategy {
-    WEFT_STRATEGY_ONE_FOR_ONE = 0,  /* nobody */
-    WEFT_STRATEGY_ONE_FOR_ALL = 1,  /* all */
+    WEFT_STRATEGY_ONE_FOR_ONE = 0, /* nobody */
+    WEFT_STRATEGY_ONE_FOR_ALL = 1, /* all */
     WEFT_STRATEGY_REST_FOR_ONE = 2, /* those that come after it in the list */
 } weft_strategy;
 
 typedef struct weft_supervised_fiber {
-    const char *name;     /* static, or valid as long as the runtime; NULL = "child" */
-    weft_fiber_fn fn;     /* required */
+    const char *name; /* static, or valid as long as the runtime; NULL = "child" */
+    weft_fiber_fn fn; /* required */
     void *arg;
     weft_restart restart;
-    size_t stack_size;    /* as weft_fiber_spec */
+    size_t stack_size; /* as weft_fiber_spec */
 } weft_supervised_fiber;
 
 /* What a supervisor tells. */
@@ -54,14 +55,14 @@ typedef enum weft_supervised {
 typedef struct weft_supervisor_config {
     size_t size; /* sizeof(weft_supervisor_config): set by WEFT_SUPERVISOR_CONFIG_INIT */
     weft_strategy strategy;
-    uint32_t intensity;    /* so many restarts in `period` are allowed, one more and it gives up; 0 = it never does */
-    int64_t period;        /* 0 = 5 s */
-    int64_t backoff_min;   /* the first pause before a restart; 0 = 1 s, or backoff_max if less; below 0: none */
-    int64_t backoff_max;   /* the longest, no less than the first; 0 = 90 s, or the first if that is longer */
+    uint32_t intensity; /* so many restarts in `period` are allowed, one more and it gives up; 0 = it never does */
+    int64_t period; /* 0 = 5 s */
+    int64_t backoff_min; /* the first pause before a restart; 0 = 1 s, or backoff_max if less; below 0: none */
+    int64_t backoff_max; /* the longest, no less than the first; 0 = 90 s, or the first if that is longer */
     double backoff_factor; /* each further failure makes it so much longer, 1 or more; 0 = 2 */
     double backoff_jitter; /* ... and random by so much either way; 0 = 0.1; below 0: none */
-    int64_t stable;        /* a child that has run for so long begins anew with the first pause; 0 = 5 s */
-    int64_t grace;         /* as weft_nursery_config, but 0 = 10 s; below 0: as long as they want */
+    int64_t stable; /* a child that has run for so long begins anew with the first pause; 0 = 5 s */
+    int64_t grace; /* as weft_nursery_config, but 0 = 10 s; below 0: as long as they want */
     /* Told of every start and end, on the supervisor's stack.  status: of WEFT_SUPERVISED_ENDED.  May be NULL; may wait. */
     void (*report)(void *arg, size_t child, weft_supervised what, int status);
     void *report_arg;
@@ -74,7 +75,7 @@ typedef struct weft_supervisor_config {
  * config may be NULL.
  * Call from: a fiber.  May suspend.
  * Returns 0 (all have ended, as they may); what the child returned with which it gave up, -ELOOP if that was no error; -ECANCELED (the caller was
- * cancelled: so were the children); -EINVAL (no children, one without a function, not in a fiber, nonsense in the config); -E2BIG; -ENOMEM, -ESHUTDOWN (the
+ * cancelled: so were the children, all at once, as those of any nursery); -EINVAL (no children, one without a function, not in a fiber, nonsense in the config); -E2BIG; -ENOMEM, -ESHUTDOWN (the
  * first start failed: none runs). */
 WEFT_API int weft_supervise(const weft_supervisor_config *config, const weft_supervised_fiber *children, size_t count);
 

@@ -157,7 +157,7 @@ WEFT_API void weft_task_cancel(weft_task *task);
 WEFT_API int weft_shield(weft_task *self);
 WEFT_API int weft_unshield(weft_task *self);
 
-/* True when the task has been asked to end and no shield puts it off. */
+/* True when the task has been asked to end and no shield puts it off; of the running fiber also when the time of its shields is over. */
 WEFT_API bool weft_task_is_cancelled(const weft_task *task);
 
 /* Why it was asked to end, also while a shield puts that off, and after it has ended.  weft_cancel_reason: of the running task. */

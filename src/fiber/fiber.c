@@ -210,14 +210,26 @@ void weft_fiber_result(void *value) {
 }
 
 int weft_shield_until(weft_task *self, weft_deadline until) {
-    if (!self || !wefti_task_is_fiber(self))
+    if (!self || !wefti_task_is_fiber(self) || !wefti_fiber_of(self)->stack)
         return -EINVAL;
     CHECK_ALIVE(self);
     if (!wefti_word_shield(&self->word))
         return -EOVERFLOW;
     struct wefti_fiber *fiber = wefti_fiber_of(self);
-    if (until < load_own(&fiber->shield_until))
-        store_relaxed(&fiber->shield_until, until); /* its own; atomic for unshield's sake only */
+    struct wefti_limits *limits = &fiber->stack->limits;
+    int64_t before = load_own(&fiber->shield_until);
+    if (until >= before)
+        return 0;
+    if (before == WEFT_NEVER)
+        limits->count = 0; /* what the last fiber on this stack has left */
+    if (limits->count == WEFTI_LIMITS) {
+        wefti_word_unshield(&self->word);
+        return -EOVERFLOW;
+    }
+    limits->at[limits->count].before = before;
+    limits->at[limits->count++].shields =
+        load_relaxed(&self->word) & WEFTI_SHIELD_MASK; /* only the runner changes it */
+    store_relaxed(&fiber->shield_until, until); /* its own; atomic for who looks at all fields */
     return 0;
 }
 

@@ -7,7 +7,7 @@
 
 static void read_result(struct weft_task *task, weft_result *result) {
     if (result)
-        *result = (weft_result){load_relaxed(&task->status), task->value}; /* COMPLETE was seen */
+        *result = wefti_task_result(task); /* COMPLETE was seen */
 }
 
 int weft_join_poll(weft_task *handle, weft_task *self, weft_result *result) {

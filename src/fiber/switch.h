@@ -32,6 +32,11 @@ static inline struct wefti_fiber *wefti_fiber_self(void) {
     return w ? wefti_fiber_on(w) : NULL;
 }
 
+/* How a task has ended.  Who asks has seen that it is COMPLETE. */
+static inline weft_result wefti_task_result(struct weft_task *task) {
+    return (weft_result){load_relaxed(&task->status), task->value}; /* written before COMPLETE */
+}
+
 /* It gives its worker up by itself. */
 static inline void wefti_fiber_rested(struct wefti_fiber *self) {
     if (WEFTI_UNLIKELY(self->preempted) && self->preempted < WEFTI_PREEMPT_MAX)
@@ -76,22 +81,32 @@ int wefti_fiber_wait_late(struct wefti_fiber *self, _Atomic uint32_t *flag, int6
 /* Suspend the running fiber until ready(arg), cancelled or not. */
 void wefti_fiber_wait_always(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, const char *what);
 
-/* A cancelled fiber whose word is that: when is it to end?  0: now; WEFT_NEVER: when it takes its shield away. */
-static inline int64_t wefti_fiber_grace(struct wefti_fiber *self, uint64_t word) {
-    if (!(word & WEFTI_SHIELD_MASK))
-        return 0;
-    if (self->steady)
-        return WEFT_NEVER;
-    int64_t own = load_own(&self->shield_until);
-    int64_t given = load_relaxed(&self->grace); /* set before CANCELLED */
-    return own < given ? own : given;
-}
-
 /* Cancelled, and no shield protects it (any more). */
 bool wefti_fiber_grace_is_over(struct wefti_fiber *self, uint64_t word);
 static inline bool wefti_fiber_must_end(struct wefti_fiber *self) {
     uint64_t word = load_relaxed(&self->task.word); /* a flag, nothing behind it */
     return WEFTI_UNLIKELY(word & WEFTI_CANCELLED) && wefti_fiber_grace_is_over(self, word);
+}
+
+/* What the running task does from begin to end is not cut off by a cancellation, also when the time of its shields is over: others would be left
+ * with half of it.  Nests; not for what waits for ever. */
+struct wefti_steady {
+    struct weft_task *task; /* NULL: a thread, which nobody cancels */
+    bool shielded; /* false: it is, 255 times already */
+    bool before;
+};
+static inline struct wefti_steady wefti_steady_begin(struct weft_task *task) {
+    bool fiber = task && wefti_task_is_fiber(task);
+    struct wefti_steady steady = {task, task && wefti_word_shield(&task->word), fiber && wefti_fiber_of(task)->steady};
+    if (fiber)
+        wefti_fiber_of(task)->steady = true;
+    return steady;
+}
+static inline void wefti_steady_end(const struct wefti_steady *steady) {
+    if (steady->task && wefti_task_is_fiber(steady->task))
+        wefti_fiber_of(steady->task)->steady = steady->before;
+    if (steady->shielded)
+        weft_unshield(steady->task);
 }
 
 #endif

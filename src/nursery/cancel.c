@@ -43,13 +43,21 @@ static struct wefti_fiber *take_next(struct wefti_nursery *n) {
     return fiber;
 }
 
+/* Until when the shields of its children hold: as its grace says, and no longer than those of its owner, if that is cancelled with a limit.  The pin keeps the
+ * owner where it is. */
+static int64_t limit_of(const struct wefti_nursery *n) {
+    int64_t limit = n->grace ? wefti_now(n->rt) + n->grace : WEFT_NEVER, given = WEFT_NEVER;
+    if (n->kind == WEFTI_BY_FIBER && (load_acquire(&n->made_by->word) & WEFTI_CANCELLED)) /* pairs with cancel_for */
+        given = load_relaxed(&wefti_fiber_of(n->made_by)->grace); /* set before CANCELLED */
+    return limit < given ? limit : given;
+}
+
 static void carry_out(struct wefti_nursery *work) {
     for (struct wefti_nursery *n; (n = work);) {
         work = n->next;
-        int64_t limit = n->grace ? wefti_now(n->rt) + n->grace : WEFT_NEVER;
+        int64_t limit = limit_of(n);
         for (struct wefti_fiber *fiber; (fiber = take_next(n));) {
-            if (n->grace)
-                store_relaxed(&fiber->grace, limit); /* pairs with the word, which is next */
+            wefti_fiber_limit(fiber, limit);
             bool queue = wefti_word_cancel_for(&fiber->task.word, n->reason); /* K3 */
             add_owned(fiber, &work);
             wefti_cancel_wake(&fiber->task, queue); /* K3: wake */

@@ -51,8 +51,6 @@ static void ended(struct wefti_fiber *fiber) {
     bool cancel = false;
     wefti_lock_take(&n->lock);
     unlink_child(n, fiber);
-    if (WEFTI_UNLIKELY(n->told != NULL))
-        n->also = n->told(n, fiber);
     if (WEFTI_UNLIKELY(status < 0 && status != -ECANCELED)) {
         if (!n->error)
             n->error = status;
@@ -63,12 +61,14 @@ static void ended(struct wefti_fiber *fiber) {
         wefti_nursery_cancel_begun(n);
         wefti_lock_take(&n->lock); /* our own count keeps it */
     }
+    if (WEFTI_UNLIKELY(n->told != NULL)) /* last: the lock is held from here on until it has left */
+        n->also = n->told(n, fiber);
 }
 
 /* C2 to C4: it is COMPLETE. */
 static void left(struct wefti_owner *owner) {
     struct wefti_nursery *n = (struct wefti_nursery *)(void *)owner; /* its first field */
-    wefti_waker waker = n->also; /* of `told`, which sets it for each child */
+    wefti_waker waker = n->also; /* of `told`, if there is one: it sets it for each child */
     wefti_nursery_leave(n);
     if (WEFTI_UNLIKELY(waker != 0))
         wefti_waiter_wake(waker); /* wake */
@@ -110,7 +110,10 @@ static int spawn(struct wefti_nursery *n, const weft_fiber_spec *spec, weft_task
     if (error) {
         wefti_lock_take(&n->lock);
         unlink_child(n, fiber);
+        wefti_waker waker = wefti_nursery_serve_taker(n); /* it may have been the last */
         wefti_nursery_leave(n);
+        if (waker)
+            wefti_waiter_wake(waker); /* wake */
     }
     wefti_task_unref(room.task, 0);
     return error;
@@ -173,6 +176,8 @@ static void bind(struct wefti_nursery *n, struct wefti_fiber *fiber) {
 static void unbind(struct wefti_nursery *n) {
     n->bound = false;
     wefti_nursery_timer_end(n);
+    if (WEFTI_UNLIKELY(n->keep_results))
+        wefti_nursery_forget(n);
     if (n->kind != WEFTI_BY_FIBER)
         return;
     struct wefti_fiber *fiber = wefti_fiber_of(n->made_by);
@@ -210,6 +215,8 @@ static int open(struct wefti_nursery *n, struct weft_runtime *rt, const weft_nur
         .heap = heap,
         .bound = true,
         .keep_going = config.keep_going,
+        .keep_results = config.keep_results,
+        .told = config.keep_results ? wefti_nursery_keep : NULL,
     };
     if (kind == WEFTI_BY_FIBER)
         bind(n, wefti_fiber_of(self));
@@ -247,13 +254,18 @@ static int result(const struct wefti_nursery *n) {
     return 0;
 }
 
-static int may_await(const struct wefti_nursery *n, const struct weft_task *self, bool poll) {
+int wefti_nursery_is_mine(const struct wefti_nursery *n, const struct weft_task *self, bool poll) {
     if (self && wefti_task_is_fiber(self) && ((const struct wefti_fiber *)self)->owner == &n->owner)
         return -EDEADLK;
     if (n->made_by != self)
         return -EACCES;
-    if ((n->kind == WEFTI_BY_POLL) != poll || (!self && wefti_worker_here()))
-        return -EINVAL;
+    return (n->kind == WEFTI_BY_POLL) != poll || (!self && wefti_worker_here()) ? -EINVAL : 0;
+}
+
+static int may_await(const struct wefti_nursery *n, const struct weft_task *self, bool poll) {
+    int error = wefti_nursery_is_mine(n, self, poll);
+    if (error)
+        return error;
     if (n->kind == WEFTI_BY_FIBER && n->bound && wefti_fiber_of(n->made_by)->owned != &n->owned)
         return -EBUSY; /* J38 */
     return 0;
@@ -278,7 +290,7 @@ int wefti_nursery_await(struct wefti_nursery *n, int64_t until) {
     struct wefti_waiter waiter;
     wefti_lock_take(&n->lock); /* A1 */
     if (n->live) {
-        if (n->waiters.first || wefti_waiter_init(&waiter)) {
+        if (n->waiters.first || n->taker.first || wefti_waiter_init(&waiter)) {
             wefti_lock_give(&n->lock);
             return -EBUSY;
         }
@@ -321,7 +333,7 @@ int weft_nursery_await_poll(weft_nursery *nursery, weft_task *self, weft_wait *w
         return -EBUSY;
     wefti_lock_take(&n->lock); /* A1, and A3 when it has been served */
     if (n->live) {
-        if (!poll->end && n->waiters.first) {
+        if (!poll->end && (n->waiters.first || n->taker.first)) {
             error = -EBUSY;
         } else if (!poll->end) {
             wefti_waiter_init_task(&poll->waiter, self);
@@ -347,9 +359,10 @@ static void abandon(struct wefti_nursery *n) {
     if (n->bound)
         unbind(n);
     wefti_lock_take(&n->lock);
-    if (n->waiters.first) { /* its room goes with the task */
-        struct wefti_waiter *waiter = n->waiters.first;
-        wefti_waiters_remove(&n->waiters, waiter);
+    struct wefti_waiters *list = n->waiters.first ? &n->waiters : &n->taker;
+    struct wefti_waiter *waiter = list->first;
+    if (waiter) { /* its room goes with the task */
+        wefti_waiters_remove(list, waiter);
         ((struct wefti_poll_wait *)(void *)waiter)->end = NULL; /* waiter is its first field */
     }
     n->abandoned = n->live > 0;

@@ -61,6 +61,7 @@ struct wefti_nursery {
     bool
         shielded; /* opened under a shield that is up: cancelling the owner does not reach it; under the owner's lock */
     bool keep_going;
+    bool keep_results; /* next.c */
 
     struct wefti_lock lock;
     uint8_t state, reason;
@@ -71,6 +72,8 @@ struct wefti_nursery {
     struct wefti_fiber *first, *last, *cursor;
     struct wefti_waiters waiters; /* one at most */
     struct wefti_nursery *next; /* in a canceller's list of work */
+    struct wefti_fiber *ended, *ended_last; /* children whose end has not been given (next.c); each with a reference */
+    struct wefti_waiters taker; /* who waits for the next of these; one at most */
 
     wefti_waker (*told)(struct wefti_nursery *n,
                         struct wefti_fiber *fiber); /* a child has ended; who else is to be woken.  NULL: nobody */
@@ -92,6 +95,8 @@ static inline bool wefti_nursery_is_over(const struct wefti_nursery *n) {
 /* -- nursery.c --------------------------------------------------------------------------------------- */
 /* One thing less that keeps it from ending.  Takes the lock with it; the nursery may be gone afterwards. */
 void wefti_nursery_leave(struct wefti_nursery *n);
+/* 0: the caller, `self`, may wait for it; as weft_nursery_await, but for -EBUSY. */
+int wefti_nursery_is_mine(const struct wefti_nursery *n, const struct weft_task *self, bool poll);
 /* Await with a limit, after which the children are cancelled (and awaited). */
 int wefti_nursery_await(struct wefti_nursery *n, int64_t until);
 
@@ -105,6 +110,14 @@ void wefti_nursery_cancel(struct wefti_nursery *n, enum weft_reason why);
 void wefti_nursery_owner_cancelled(struct wefti_fiber *fiber);
 /* It has removed its last shield: what it opened under it can be reached from now on.  On its own stack. */
 void wefti_nursery_owner_unshielded(struct wefti_fiber *fiber);
+
+/* -- next.c ------------------------------------------------------------------------------------------ */
+/* `told` with keep_results, under the lock: its end is kept; who is to be woken. */
+wefti_waker wefti_nursery_keep(struct wefti_nursery *n, struct wefti_fiber *fiber);
+/* Under the lock: there is one child less, or an end more. */
+wefti_waker wefti_nursery_serve_taker(struct wefti_nursery *n);
+/* Nobody wants to know of ends any more, of those that are kept nor of others. */
+void wefti_nursery_forget(struct wefti_nursery *n);
 
 /* -- timer.c ----------------------------------------------------------------------------------------- */
 /* By the owner: it is awaited, and nobody knows of it any more. */

@@ -115,7 +115,7 @@ static void stop(struct wefti_sup *sup, size_t at) {
     struct slot *slot = &supervisor_of(sup)->slots[at];
     int64_t grace = sup->config.grace;
     if (grace) /* as in cancel.c */
-        store_relaxed(&wefti_fiber_of(slot->task)->grace, weft_after(grace));
+        wefti_fiber_limit(wefti_fiber_of(slot->task), weft_after(grace));
     wefti_cancel(slot->task, WEFT_REASON_FAILURE);
     while (!has_ended(supervisor_of(sup), at))
         wait_for(supervisor_of(sup), at, WEFT_NEVER, true);

@@ -5,18 +5,21 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FIND_MAX 1000u /* up to so many live tasks, each that waits for another is told apart by a walk over all */
+#define FIND_MAX                                                                                                       \
+    1000u /* up to so many live tasks, who has come after the table was made is looked for by a walk over all */
 
-/* Whose child a fiber is. */
+/* What a task is to others.  Addresses are only compared; names outlive their tasks. */
 struct place {
-    const struct weft_task *child; /* NULL: a free entry; only compared, as `owner` */
-    const struct weft_task *owner;
-    const char *owner_name, *nursery; /* names outlive their tasks */
+    const struct weft_task *task;     /* NULL: a free entry */
+    const char *name;                 /* NULL: not met itself */
+    const struct weft_task *owner;    /* of a child, else NULL */
+    const char *owner_name, *nursery; /* ... */
+    const char *joins;                /* the task it waits for, or NULL */
 };
 
-/* All of them: a hash table by child.  A look: a slot that is used anew meanwhile may be shown at its former place. */
+/* All of them: a hash table.  A look: a slot that is used anew meanwhile may be shown at its former place. */
 struct places {
-    struct place *place; /* NULL: no fiber has children, or no memory */
+    struct place *place; /* NULL: no memory */
     uint64_t size;       /* a power of two */
     uint64_t left;       /* entries that may still be filled */
     const struct weft_task *owner;
@@ -76,18 +79,72 @@ static const char *describe(struct weft_task *task, uint64_t *by, uint64_t *many
     return waits;
 }
 
-struct joined_by {
-    wefti_waker waiter;
-    const char *name; /* of the task it waits for, or NULL */
-};
+/* -- What is known of all ------------------------------------------------------------------------------------ */
 
-/* Names are static or outlive their task, so this one may be printed after the reference is gone. */
-static void find_joined(struct weft_task *task, void *arg) {
-    struct joined_by *find = arg;
+/* Where `task` is, or the free entry where it would be; NULL: it is not there, or there is no room. */
+static struct place *find_place(const struct places *places, const struct weft_task *task) {
+    if (!places->place)
+        return NULL;
+    uint64_t at = (uint64_t)(uintptr_t)task / 64 * UINT64_C(0x9E3779B97F4A7C15) >> 20;
+    while (places->place[at & (places->size - 1)].task && places->place[at & (places->size - 1)].task != task)
+        at++;
+    return &places->place[at & (places->size - 1)];
+}
+
+static const struct place *known(const struct places *places, const struct weft_task *task) {
+    const struct place *place = find_place(places, task);
+    return place && place->task ? place : NULL;
+}
+
+static struct place *add_place(struct places *places, const struct weft_task *task) {
+    struct place *place = find_place(places, task);
+    if (place && !place->task) {
+        if (!places->left)
+            return NULL;
+        places->left--;
+        place->task = task;
+    }
+    return place;
+}
+
+static void note_child(const struct weft_task *child, const char *nursery, void *arg) {
+    struct places *places = arg;
+    struct place *place = add_place(places, child);
+    if (!place)
+        return;
+    place->owner = places->owner;
+    place->owner_name = places->owner->name;
+    place->nursery = nursery;
+}
+
+static void note_task(struct weft_task *task, void *arg) {
+    struct places *places = arg;
+    struct place *place = add_place(places, task);
+    if (place)
+        place->name = task->name;
     /* A look: a joiner that has just registered may be missed. */
-    if ((load_relaxed(&task->word) & WEFTI_JOINED) && load_relaxed(&task->joiner) == find->waiter)
-        find->name = task->name;
+    wefti_waker joiner = load_relaxed(&task->word) & WEFTI_JOINED ? load_relaxed(&task->joiner) : 1;
+    if (!(joiner & 1) && (place = add_place(places, (const struct weft_task *)joiner)))
+        place->joins = task->name;
+    if (wefti_task_is_fiber(task)) {
+        struct wefti_fiber *fiber = wefti_fiber_of(task);
+        places->owner = task;
+        wefti_lock_take(&fiber->lock); /* what is in the list stays there */
+        for (struct wefti_owned *owned = fiber->owned; owned; owned = owned->below)
+            owned->list(owned, note_child, places);
+        wefti_lock_give(&fiber->lock);
+    }
     wefti_task_unref(task, 0);
+}
+
+static void find_places(struct weft_runtime *rt, struct places *places, uint64_t live) {
+    places->size = 64;
+    while (places->size < 2 * live)
+        places->size *= 2;
+    places->left = places->size / 2;
+    places->place = wefti_alloc(places->size * sizeof *places->place);
+    if (places->place)
+        wefti_slab_walk(&rt->slab, note_task, places);
 }
 
 /* The task of that address, if there is one. */
@@ -110,7 +167,10 @@ static void keeper(const struct out *out, struct weft_runtime *rt, uint64_t by, 
     struct owned_by find = {by, NULL};
     char name[WEFTI_NAME_ROOM];
     size_t used = strlen(what);
-    if (by && out->live <= FIND_MAX)
+    const struct place *place = known(&out->places, (const struct weft_task *)(uintptr_t)by);
+    if (place && place->name)
+        find.name = place->name;
+    else if (by && out->live <= FIND_MAX)
         wefti_slab_walk(&rt->slab, find_owner, &find);
     if (find.name)
         snprintf(what + used, room - used, ", which task \"%s\" has", wefti_printable(find.name, name, sizeof name));
@@ -122,53 +182,12 @@ static void keeper(const struct out *out, struct weft_runtime *rt, uint64_t by, 
                  many == 1 ? "reader has" : "readers have");
 }
 
-/* Where `child` is, or the free entry where it would be. */
-static struct place *find_place(const struct places *places, const struct weft_task *child) {
-    uint64_t at = (uint64_t)(uintptr_t)child / 64 * UINT64_C(0x9E3779B97F4A7C15) >> 20;
-    while (places->place[at & (places->size - 1)].child && places->place[at & (places->size - 1)].child != child)
-        at++;
-    return &places->place[at & (places->size - 1)];
-}
-
-static void note_child(const struct weft_task *child, const char *nursery, void *arg) {
-    struct places *places = arg;
-    struct place *place = places->left ? find_place(places, child) : NULL;
-    if (!place)
-        return;
-    places->left -= !place->child;
-    *place = (struct place){child, places->owner, places->owner->name, nursery};
-}
-
-static void note_children(struct weft_task *task, void *arg) {
-    struct places *places = arg;
-    if (wefti_task_is_fiber(task)) {
-        struct wefti_fiber *fiber = wefti_fiber_of(task);
-        places->owner = task;
-        wefti_lock_take(&fiber->lock); /* what is in the list stays there */
-        for (struct wefti_owned *owned = fiber->owned; owned; owned = owned->below)
-            owned->list(owned, note_child, places);
-        wefti_lock_give(&fiber->lock);
-    }
-    wefti_task_unref(task, 0);
-}
-
-static void find_places(struct weft_runtime *rt, struct places *places, uint64_t live) {
-    places->size = 64;
-    while (places->size < 2 * live)
-        places->size *= 2;
-    places->left = places->size / 2;
-    places->place =
-        load_relaxed(&rt->has_fibers) ? wefti_alloc(places->size * sizeof *places->place) : NULL; /* a hint */
-    if (places->place)
-        wefti_slab_walk(&rt->slab, note_children, places);
-}
-
 /* ", in main > nursery > ...": the innermost PATH_NURSERIES nurseries. */
 static void path_of(const struct places *places, const struct weft_task *task, char *text, size_t room) {
     const struct place *path[PATH_NURSERIES + 1];
     unsigned depth = 0;
     int size = 0;
-    while (places->place && depth <= PATH_NURSERIES && (path[depth] = find_place(places, task))->child)
+    while (depth <= PATH_NURSERIES && (path[depth] = known(places, task)) && path[depth]->owner)
         task = path[depth++]->owner;
     for (unsigned i = depth < PATH_NURSERIES ? depth : PATH_NURSERIES; i-- > 0;) {
         char owner[PATH_NAME], nursery[PATH_NAME];
@@ -216,14 +235,13 @@ static void dump_task(struct weft_task *task, void *arg) {
         if (!reason && (waits & WEFTI_WAITS_MASK) != WEFTI_A_TASK)
             reason = wefti_words(waits);
         const char *others = waits & WEFTI_WAITS_OTHERS ? " and others" : "";
-        struct joined_by find = {wefti_waker_task(task), NULL};
+        const struct place *place = reason ? NULL : known(&out->places, task);
+        const char *joins = place ? place->joins : NULL;
         char buffer[64];
-        if (!reason && out->live <= FIND_MAX)
-            wefti_slab_walk(&rt->slab, find_joined, &find);
         if (reason)
             snprintf(what, sizeof what, ", waits for %s%s", wefti_printable(reason, buffer, sizeof buffer), others);
-        else if (find.name)
-            snprintf(what, sizeof what, ", waits for task \"%s\"%s", wefti_printable(find.name, buffer, sizeof buffer),
+        else if (joins)
+            snprintf(what, sizeof what, ", waits for task \"%s\"%s", wefti_printable(joins, buffer, sizeof buffer),
                      others);
         else if (wefti_words(waits))
             snprintf(what, sizeof what, ", waits for %s%s", wefti_words(waits), others);
@@ -231,7 +249,7 @@ static void dump_task(struct weft_task *task, void *arg) {
             snprintf(what, sizeof what, ", waits for a waker that nobody holds");
         else
             snprintf(what, sizeof what, ", waits for a waker");
-        since(rt, task, find.name, what, sizeof what);
+        since(rt, task, joins, what, sizeof what);
         keeper(out, rt, by, many, what, sizeof what);
     }
     path_of(&out->places, task, path, sizeof path);

@@ -147,9 +147,9 @@ static bool is_deadlock(struct weft_runtime *rt) {
 /* -- Time and the world ---------------------------------------------------------------------------------- */
 
 static void pass_time(struct wefti_sim *sim, int64_t real, int64_t until) {
-    int64_t clock = load_own(&sim->clock), left = until - clock;
-    if (left > 0 && real > 0)
-        store_relaxed(&sim->clock, real < left ? clock + real : until); /* a figure */
+    int64_t clock = load_own(&sim->clock);
+    if (until > clock && real > 0)
+        store_relaxed(&sim->clock, real < until - clock ? clock + real : until); /* a figure */
 }
 
 /* As wefti_sim_idle, when a task waits for a descriptor, or for something outside. */

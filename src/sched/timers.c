@@ -125,6 +125,8 @@ void wefti_timers_help_one(struct wefti_worker *w, int64_t now) {
 int64_t wefti_real(const struct weft_runtime *rt, int64_t when) {
     if (!rt->sim || when == INT64_MAX)
         return when;
-    int64_t left = when - wefti_sim_clock(rt), now = wefti_clock();
-    return left <= 0 ? now : left < INT64_MAX - now ? now + left : INT64_MAX;
+    int64_t clock = wefti_sim_clock(rt), now = wefti_clock();
+    if (when <= clock) /* first: their difference may be no number */
+        return now;
+    return when - clock < INT64_MAX - now ? now + (when - clock) : INT64_MAX;
 }

@@ -166,16 +166,27 @@ int weft_shield(weft_task *self) {
     return wefti_word_shield(&self->word) ? 0 : -EOVERFLOW;
 }
 
+/* A shield was removed: those limits that came with it, or within, no longer count. */
+static void shield_limits_end(struct wefti_fiber *fiber) {
+    if (WEFTI_LIKELY(load_own(&fiber->shield_until) == WEFT_NEVER))
+        return;
+    struct wefti_limits *limits = &fiber->stack->limits;
+    uint64_t shields = load_relaxed(&fiber->task.word) & WEFTI_SHIELD_MASK; /* only the runner changes it */
+    for (; limits->count && limits->at[limits->count - 1].shields > shields; limits->count--)
+        store_relaxed(&fiber->shield_until, limits->at[limits->count - 1].before); /* its own */
+}
+
 int weft_unshield(weft_task *self) {
     if (!self)
         return -EINVAL;
     CHECK_ALIVE(self);
     if (!wefti_word_unshield(&self->word))
         return -EINVAL;
+    if (wefti_task_is_fiber(self))
+        shield_limits_end(wefti_fiber_of(self));
     if (wefti_task_is_fiber(self) &&
         !(load_relaxed(&self->word) & WEFTI_SHIELD_MASK)) { /* only the runner changes it */
         struct wefti_fiber *fiber = wefti_fiber_of(self);
-        store_relaxed(&fiber->shield_until, WEFT_NEVER); /* its own */
         if (WEFTI_UNLIKELY(fiber->owned != NULL)) /* its own: others only read it */
             fiber->owned->unshielded(fiber);
     }
@@ -184,8 +195,15 @@ int weft_unshield(weft_task *self) {
 
 bool weft_task_is_cancelled(const weft_task *task) {
     CHECK_ALIVE(task);
-    return task &&
-           wefti_word_must_end(load_relaxed((wefti_word *)(uintptr_t)&task->word)); /* a flag, nothing behind it */
+    if (!task)
+        return false;
+    uint64_t word = load_relaxed((wefti_word *)(uintptr_t)&task->word); /* a flag, nothing behind it */
+    if (WEFTI_LIKELY(!(word & WEFTI_CANCELLED) || wefti_word_must_end(word)))
+        return word & WEFTI_CANCELLED;
+    struct wefti_worker *w = wefti_worker_here();
+    if (!w || wefti_current(w) != task || !wefti_task_is_fiber(task)) /* its limits are its own */
+        return false;
+    return wefti_fiber_grace(wefti_fiber_of(wefti_current(w)), word) <= wefti_now(w->rt);
 }
 
 weft_reason weft_task_cancel_reason(const weft_task *task) {

@@ -35,18 +35,29 @@
 #define WEFTI_STACK_TSAN 1
 #endif
 
+/* The limits of a fiber's shields that others have taken the place of, oldest first: each is earlier than the one before. */
+#define WEFTI_LIMITS 4u
+struct wefti_limits {
+    uint32_t count;
+    struct {
+        int64_t before; /* what counted until then */
+        uint64_t shields; /* how many there were with it, as in the word */
+    } at[WEFTI_LIMITS];
+};
+
 struct wefti_stack {
     /* One line: what a fiber that was left long ago needs, to be woken and to go on. */
     _Alignas(64) struct wefti_ctx ctx; /* where it was left */
-    struct wefti_alarm alarm;          /* of the fiber that runs on it, while it waits for something until a time */
+    struct wefti_alarm alarm; /* of the fiber that runs on it, while it waits for something until a time */
 
     struct wefti_stack *next; /* in a cache or pool */
-    char *base;               /* the lowest usable byte */
+    char *base; /* the lowest usable byte */
     size_t size;
-    uint32_t log2;      /* class: size and guard are 2^log2 */
-    bool blank;         /* never run on, or its pages were given back to the system */
-    void *escape;       /* of a fiber that may be discarded: where to */
-    void *announced;    /* TSan's name for it; ASan's fake stack while it is left; valgrind's number */
+    uint32_t log2; /* class: size and guard are 2^log2 */
+    bool blank; /* never run on, or its pages were given back to the system */
+    void *escape; /* of a fiber that may be discarded: where to */
+    struct wefti_limits limits; /* of the fiber that runs on it */
+    void *announced; /* TSan's name for it; ASan's fake stack while it is left; valgrind's number */
 };
 
 _Static_assert(offsetof(struct wefti_stack, next) == 64, "one line");

@@ -23,14 +23,9 @@ static void left(struct wefti_sync *s) {
 /* C4. */
 static int relock(weft_mutex *mutex) {
     struct wefti_fiber *self = wefti_fiber_self();
-    bool shielded = self && wefti_word_shield(&self->task.word); /* false: it is shielded already, 255 times */
-    if (self)
-        self->steady = true; /* also when the time of its shields is over */
+    struct wefti_steady steady = wefti_steady_begin(self ? &self->task : NULL);
     int error = weft_mutex_lock(mutex, WEFT_NEVER);
-    if (self)
-        self->steady = false;
-    if (shielded)
-        wefti_word_unshield(&self->task.word);
+    wefti_steady_end(&steady);
     return error;
 }
 

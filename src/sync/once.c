@@ -1,9 +1,9 @@
 /* once.c - something that is done once.
  *
  * Words.  0 not done; the runner's number (sync.h, wefti_me) with RUNNING, and WEFTI_WAITERS; DONE.
- * Cancelled runners.  The function runs under a shield: half a start would leave the others with nothing, and a second
- *         start is not what was asked for.
- * Checked by.  test/model/sync_once.c
+ * Cancelled runners.  The function runs under a shield, whose time is never over: half a start would leave the others with nothing, and a
+ *         second start is not what was asked for.
+ * Checked by.  test/model/sync_rounds.c
  */
 #include "sync/sync.h"
 
@@ -21,11 +21,9 @@ static bool claim(struct wefti_sync *s, uint64_t me, uint64_t *found) {
 }
 
 static void run(struct wefti_sync *s, uint64_t me, void (*fn)(void *), void *arg) {
-    struct weft_task *task = weft_task_self();
-    bool shielded = task && wefti_word_shield(&task->word); /* false: it is shielded already, 255 times */
+    struct wefti_steady steady = wefti_steady_begin(weft_task_self());
     fn(arg);
-    if (shielded)
-        weft_unshield(task);
+    wefti_steady_end(&steady);
     uint64_t found = me | RUNNING;
     if (cas_release(&s->word, &found, DONE)) /* pairs with is_done, claim */
         return;

@@ -118,4 +118,22 @@ static inline struct wefti_fiber *wefti_fiber_of(struct weft_task *task) {
     return (struct wefti_fiber *)(void *)task; /* task is the first field */
 }
 
+/* Who is about to cancel it: its shields hold until then, or an earlier time that another has said. */
+static inline void wefti_fiber_limit(struct wefti_fiber *fiber, int64_t limit) {
+    int64_t found = load_relaxed(&fiber->grace); /* only compared */
+    while (limit < found && !cas_relaxed(&fiber->grace, &found, limit)) /* the word, which is next, orders it */
+        ;
+}
+
+/* The running fiber, cancelled, whose word is that: when is it to end?  0: now; WEFT_NEVER: when it takes its shield away. */
+static inline int64_t wefti_fiber_grace(struct wefti_fiber *self, uint64_t word) {
+    if (!(word & WEFTI_SHIELD_MASK))
+        return 0;
+    if (self->steady)
+        return WEFT_NEVER;
+    int64_t own = load_own(&self->shield_until);
+    int64_t given = load_relaxed(&self->grace); /* set before CANCELLED */
+    return own < given ? own : given;
+}
+
 #endif

@@ -72,6 +72,31 @@ API_TEST(dump_mutex_owner, "", .workers = {2}) {
     fixture_end(rt);
 }
 
+/* Among more tasks than a walk for each would be good for. */
+static int wait_for_go(void *arg) {
+    (void)arg;
+    return weft_event_wait(&go, WEFT_NEVER);
+}
+
+API_TEST(dump_mutex_owner_among_many, "", .workers = {2}) {
+    enum { MANY = 1100 };
+    static weft_task *other[MANY];
+    weft_runtime *rt = fixture_begin_patient();
+    weft_task *second = NULL, *owner = go_named(rt, hold_mutex, NULL, "owner");
+    REQUIRE_EVENTUALLY(tells(rt, "owner", "waits for an event"));
+    second = go_named(rt, want_mutex, NULL, "second");
+    for (int i = 0; i < MANY; i++)
+        other[i] = go_named(rt, wait_for_go, NULL, "other");
+    REQUIRE_EVENTUALLY(tells(rt, "second", ", which task \"owner\" has"));
+    weft_event_set(&go);
+    fixture_finish(owner);
+    fixture_finish(second);
+    for (int i = 0; i < MANY; i++)
+        fixture_finish(other[i]);
+    weft_event_clear(&go);
+    fixture_end(rt);
+}
+
 API_TEST(dump_rwlock_owner, "", .workers = {2}) {
     weft_runtime *rt = fixture_begin_patient();
     weft_task *first = go_named(rt, hold_write, NULL, "writer"), *reader[2];

@@ -335,7 +335,7 @@ API_TEST(dump_poll_each_its_own, "", .workers = {1}) {
     fixture_end(rt);
 }
 
-/* So many that no walk looks for the one it joins. */
+/* Among many: it is named all the same. */
 static weft_poll never_woken(weft_task *self, void *state) {
     (void)self, (void)state;
     return WEFT_PENDING;
@@ -349,7 +349,7 @@ API_TEST(dump_poll_joins_among_many, "", .workers = {1}) {
         task[i] = go(rt, never_woken, NULL, "one");
     thing.holder = task[0];
     weft_task *joiner = go(rt, wait_for_it, &(struct ask){"join", ask_join, NULL}, "joiner");
-    REQUIRE_EVENTUALLY(tells(rt, "joiner", "a task"));
+    REQUIRE_EVENTUALLY(tells(rt, "joiner", "task \"one\""));
     cancel(joiner);
     weft_task_cancel(task[0]);
     REQUIRE_EVENTUALLY(weft_task_is_done(task[0])); /* the joiner that is gone still joins it */

@@ -155,6 +155,8 @@ static int use_no_nursery(void *arg) {
     INVALID(weft_nursery_go(NULL, child, NULL, NULL));
     INVALID(weft_nursery_await(NULL));
     INVALID(weft_nursery_await_poll(NULL, NULL, &wait, &result));
+    INVALID(weft_nursery_next(NULL, NULL, NULL, WEFT_NEVER));
+    INVALID(weft_nursery_next_poll(NULL, NULL, &wait, NULL, NULL));
     INVALID(weft_nursery_set_deadline(NULL, WEFT_NEVER));
     weft_nursery_close(NULL);
     weft_nursery_cancel(NULL);

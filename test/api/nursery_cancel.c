@@ -292,6 +292,7 @@ static int shield_limited(void *arg) {
     CHECK_LT(took, HOUR);
     CHECK_EQ(weft_sleep(1), -ECANCELED);
     CHECK_EQ(weft_yield(), -ECANCELED);
+    CHECK(weft_task_is_cancelled(self)); /* as its waits say */
     CHECK_EQ(weft_unshield(self), 0);
     CHECK_EQ(weft_unshield(self), -EINVAL);
     REQUIRE_EQ(weft_shield(self), 0); /* the limit went with the shield */
@@ -301,6 +302,50 @@ static int shield_limited(void *arg) {
 }
 
 API_TEST(nursery_shield_until, "J25", .workers = {1, 2}) { CHECK_EQ(in_fiber(shield_limited, NULL), 0); }
+
+/* Limits in each other: the earliest counts, and goes with its shield.  So a function that limits its own clean-up may be called under any shield. */
+static int shields_nested(void *arg) {
+    (void)arg;
+    weft_task *self = weft_task_self();
+    int64_t began = weft_now();
+    weft_task_cancel(self);
+    REQUIRE_EQ(weft_shield(self), 0);
+    REQUIRE_EQ(weft_shield_until(self, began + HOUR), 0);
+    REQUIRE_EQ(weft_shield_until(self, WEFT_NOW), 0);
+    REQUIRE_EQ(weft_shield_until(self, began + HOUR), 0); /* later than the one around it: does nothing */
+    REQUIRE_EQ(weft_shield(self), 0); /* nor does one without any */
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(weft_yield(), -ECANCELED);
+        CHECK(weft_task_is_cancelled(self));
+        CHECK_EQ(weft_unshield(self), 0);
+    }
+    CHECK_EQ(weft_yield(), 0); /* as it was before */
+    CHECK(!weft_task_is_cancelled(self));
+    for (int i = 0; i < 3; i++) /* with the hour of before */
+        REQUIRE_EQ(weft_shield_until(self, began + HOUR - 1 - i), 0);
+    CHECK_EQ(weft_shield_until(self, began + HOUR - 9), -EOVERFLOW);
+    CHECK_EQ(weft_sleep(1), 0); /* it was not put up, and does not count */
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(weft_unshield(self), 0);
+    CHECK_EQ(weft_sleep(1), 0); /* the first has none */
+    CHECK_EQ(weft_unshield(self), 0);
+    CHECK_EQ(weft_unshield(self), -EINVAL);
+    CHECK_EQ(weft_yield(), -ECANCELED);
+    REQUIRE_EQ(weft_shield_until(self, WEFT_NOW), 0); /* left up: the next fiber on this stack has nothing of it */
+    return 0;
+}
+
+static int shields_twice(void *arg) {
+    weft_task *task;
+    for (int i = 0; i < 2; i++) {
+        REQUIRE_EQ(weft_fiber_go(NULL, shields_nested, arg, &task), 0);
+        CHECK_EQ(weft_join(task, NULL, WEFT_NEVER), 0);
+        weft_task_drop(task);
+    }
+    return 0;
+}
+
+API_TEST(nursery_shields_nested, "J25 B56", .workers = {1, 2}) { CHECK_EQ(in_fiber(shields_twice, NULL), 0); }
 
 /* It already waits when the cancel comes, from outside. */
 static int shield_waiting(void *arg) {
@@ -360,6 +405,43 @@ static int grace(void *arg) {
 }
 
 API_TEST(nursery_grace, "J25", .workers = {1, 2}) { CHECK_EQ(in_fiber(grace, NULL), -ECANCELED); }
+
+/* It holds for all below: a grandchild that will not end, whose own nursery has no limit, opened before or under a shield. */
+static int stubborn_below(void *arg) {
+    weft_task *self = weft_task_self();
+    int status;
+    if (arg)
+        REQUIRE_EQ(weft_shield(self), 0);
+    WEFT_NURSERY(n, &status)
+    WEFT_NURSERY(inner, NULL) {
+        CHECK_EQ(weft_nursery_go(&n, stubborn, NULL, NULL), 0);
+        CHECK_EQ(weft_nursery_go(&inner, stubborn, NULL, NULL), 0);
+    }
+    if (arg)
+        CHECK_EQ(weft_unshield(self), 0);
+    return status;
+}
+
+static int grace_below(void *arg) {
+    weft_nursery_config config = WEFT_NURSERY_CONFIG_INIT;
+    config.grace = 3 * MS;
+    int status;
+    int64_t began = weft_now();
+    WEFT_NURSERY_WITH(n, &status, &config) {
+        REQUIRE_EQ(weft_nursery_go(&n, stubborn_below, arg, NULL), 0);
+        YIELD_UNTIL(did.entered == 2);
+        weft_nursery_cancel(&n);
+    }
+    CHECK_GE(weft_now() - began, 3 * MS);
+    CHECK_EQ(did.cancelled, 2);
+    did.entered = did.cancelled = 0;
+    return status;
+}
+
+API_TEST(nursery_grace_below, "J24 J25", .workers = {1, 2}) {
+    CHECK_EQ(in_fiber(grace_below, NULL), -ECANCELED);
+    CHECK_EQ(in_fiber(grace_below, STATUS(1)), -ECANCELED);
+}
 
 /* -- A nursery that is older than the end of its shield ------------------------------------------------------------- */
 

@@ -220,6 +220,18 @@ static int fail_when_late(void *arg) {
     return weft_sleep(HOUR) == -ECANCELED ? -EBADF : 0;
 }
 
+static int takes_no_notice(void *arg) {
+    (void)arg;
+    weft_task *self = weft_task_self();
+    REQUIRE_EQ(weft_shield(self), 0);
+    while (weft_task_cancel_reason(self) == WEFT_REASON_NONE)
+        CHECK_EQ(weft_sleep(MS), 0);
+    CHECK_EQ(weft_cancel_reason(), WEFT_REASON_TIMEOUT);
+    CHECK_EQ(weft_unshield(self), 0);
+    did.entered = 1;
+    return 42;
+}
+
 static int timeouts(void *arg) {
     (void)arg;
     CHECK_EQ(weft_timeout(HOUR, answer, NULL), 42);
@@ -230,7 +242,10 @@ static int timeouts(void *arg) {
     for (int64_t ns = MS; result == -ETIMEDOUT && ns < HOUR; ns *= 2) /* until it has begun when its time is up */
         result = weft_timeout(ns, fail_when_late, NULL);
     CHECK_EQ(result, -EBADF);
+    did.entered = 0;
     CHECK_EQ(weft_timeout(HOUR, NULL, NULL), -EINVAL);
+    for (int64_t ns = MS; !did.entered && ns < HOUR; ns *= 2)
+        CHECK_EQ(weft_timeout(ns, takes_no_notice, NULL), -ETIMEDOUT); /* though it came to its end */
     weft_task_cancel(weft_task_self());
     CHECK_EQ(weft_timeout(HOUR, answer, NULL), -ECANCELED);
     return 0;

@@ -1,5 +1,6 @@
 /* sim.c - the simulator: the seed decides everything, time is virtual, and a deadlock is found at once. */
 #include "fixture.h"
+#include "sched/sched.h"
 
 #define ON_SIM .sched = "sim"
 
@@ -395,5 +396,29 @@ API_TEST(sim_no_deadlock_with_wakers_outside, "J6", ON_SIM, .timeout = 10) {
 API_TEST(sim_hash_elsewhere, "", .sched = "ring deque fifo reactor") {
     weft_runtime *rt = fixture_begin(NULL);
     CHECK_EQ(weft_sim_hash(rt), 0);
+    fixture_end(rt);
+}
+
+/* -- Times of the simulation in real ones ------------------------------------------------------------------------- */
+
+static int real_times(void *arg) {
+    (void)arg;
+    weft_runtime *rt = weft_runtime_current();
+    static const int64_t passed[] = {INT64_MIN, INT64_MIN + 1, -1, 0, 1};
+    REQUIRE_EQ(weft_sleep(1000000000), 0); /* its clock is past 0 */
+    for (unsigned i = 0; i < 5; i++) {
+        int64_t before = wefti_clock(), real = wefti_real(rt, passed[i]);
+        CHECK(before <= real && real <= wefti_clock());
+    }
+    CHECK_EQ(wefti_real(rt, WEFT_NEVER), WEFT_NEVER);
+    CHECK_GT(wefti_real(rt, weft_now() + 1000000000), wefti_clock());
+    return 0;
+}
+
+API_TEST(sim_real_times, "", .sched = "sim") {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_task *task = NULL;
+    REQUIRE_EQ(weft_fiber_go(rt, real_times, NULL, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
     fixture_end(rt);
 }

@@ -127,6 +127,84 @@ API_TEST(supervisor_one_for_all_last, "J3", .workers = {1, 2}) {
     strategy(WEFT_STRATEGY_ONE_FOR_ALL, 2, "S0 S1 S2 E2 E1 E0 S0 S1 S2 E2 G2 E1 E0");
 }
 
+/* Who goes down with the others comes back with them, unless temporary: also a transient one that had ended well. */
+static int end_then_tell(void *arg) {
+    (void)arg;
+    atomic_fetch_add(&did.returned, 1);
+    return 0;
+}
+
+static int fail_once_ended(void *arg) {
+    (void)arg;
+    bool first = atomic_fetch_add(&runs, 1) == 0;
+    YIELD_UNTIL(did.entered >= 1 && did.returned >= (first ? 1 : 2));
+    return first ? -EIO : 0;
+}
+
+API_TEST(supervisor_group_of_kinds, "J3", .workers = {1, 2}) {
+    const weft_supervised_fiber children[] = {{"done", end_then_tell, NULL, WEFT_RESTART_TRANSIENT, 0},
+                                              {"guest", wait_quietly, NULL, WEFT_RESTART_TEMPORARY, 0},
+                                              {"bad", fail_once_ended, NULL, WEFT_RESTART_TRANSIENT, 0}};
+    supervise(config_of(WEFT_STRATEGY_ONE_FOR_ALL, 1), children, 3, 0);
+    unsigned starts[3] = {0};
+    for (unsigned i = 0; i < told.count; i++)
+        starts[told.event[i].child] += told.event[i].what == WEFT_SUPERVISED_STARTED;
+    CHECK(starts[0] == 2 && starts[1] == 1 && starts[2] == 2);
+}
+
+/* The one that was started again with the failed one fails in its turn: that is another restart, of all; and one more is too many. */
+static int fail_on_run(void *arg) {
+    int run = (int)(intptr_t)arg;
+    static atomic_int of_first, of_second;
+    int mine = atomic_fetch_add(run == 1 ? &of_first : &of_second, 1) + 1;
+    if (mine >= run)
+        return -EIO;
+    return wait_quietly(NULL);
+}
+
+API_TEST(supervisor_others_fail_restart, "J3", .workers = {1, 2}) {
+    const weft_supervised_fiber both[] = {{"first", fail_on_run, STATUS(1), WEFT_RESTART_PERMANENT, 0},
+                                          {"later", fail_on_run, STATUS(2), WEFT_RESTART_PERMANENT, 0}};
+    supervise(config_of(WEFT_STRATEGY_ONE_FOR_ALL, 2), both, 2, -EIO);
+    unsigned starts[2] = {0}, given_up = 0;
+    for (unsigned i = 0; i < told.count; i++) {
+        starts[told.event[i].child] += told.event[i].what == WEFT_SUPERVISED_STARTED;
+        given_up += told.event[i].what == WEFT_SUPERVISED_GAVE_UP;
+    }
+    CHECK(starts[0] == 3 && starts[1] == 3 && given_up == 1); /* however many of them fail at once, each time is one */
+}
+
+/* A cancelled caller: no order among the children, each is told at once.  The newest ends when the oldest has been told. */
+static int end_after_oldest(void *arg) {
+    weft_task *self = weft_task_self();
+    if (!arg) {
+        int why = wait_for_ever(NULL);
+        atomic_store(&runs, 1);
+        return why;
+    }
+    REQUIRE_EQ(weft_shield(self), 0);
+    atomic_fetch_add(&did.entered, 1);
+    YIELD_UNTIL(atomic_load(&runs) == 1);
+    return weft_unshield(self);
+}
+
+static int supervise_in_no_order(void *arg) {
+    (void)arg;
+    const weft_supervised_fiber children[] = {{"oldest", end_after_oldest, NULL, WEFT_RESTART_PERMANENT, 0},
+                                              {"newest", end_after_oldest, STATUS(1), WEFT_RESTART_PERMANENT, 0}};
+    return weft_supervise(NULL, children, 2);
+}
+
+API_TEST(supervisor_cancelled_at_once, "J3 J24", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_task *task = NULL;
+    REQUIRE_EQ(weft_fiber_go(rt, supervise_in_no_order, NULL, &task), 0);
+    REQUIRE_EVENTUALLY(did.entered == 2);
+    weft_task_cancel(task);
+    CHECK_EQ(fixture_finish(task).status, -ECANCELED);
+    fixture_end(rt);
+}
+
 static int fail_at_once(void *arg) {
     (void)arg;
     unsigned others = atomic_fetch_add(&runs, 1) ? 3 : 2; /* one of them has been started again */

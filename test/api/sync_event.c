@@ -253,6 +253,42 @@ static int runs_once(void *arg) {
 
 API_TEST(once_runs, "B52", .workers = {1, 2, 4}) { in_fiber(runs_once, NULL); }
 
+/* Cancelled, and the time of its shields is over: that holds for its own waits, not for what it does for others. */
+static void start_late(void *arg) {
+    weft_mutex *lock = arg;
+    weft_cond cond = WEFT_COND_INIT;
+    CHECK_EQ(weft_yield(), 0);
+    CHECK_EQ(weft_sleep(1000), 0);
+    CHECK(!weft_task_is_cancelled(weft_task_self()));
+    REQUIRE_EQ(weft_mutex_lock(lock, WEFT_NEVER), 0);
+    CHECK_EQ(weft_cond_wait(&cond, lock, weft_after(1000)), -ETIMEDOUT);
+    CHECK_EQ(weft_mutex_unlock(lock), 0);
+    CHECK_EQ(weft_sleep(1000), 0); /* the condition has left it as it was */
+    weft_once other = WEFT_ONCE_INIT;
+    CHECK_EQ(weft_once_run(&other, quick_start, NULL, WEFT_NEVER), 0);
+    CHECK_EQ(weft_sleep(1000), 0);
+    atomic_fetch_add(&counter, 1);
+}
+
+static int once_after_a_shield(void *arg) {
+    (void)arg;
+    weft_task *self = weft_task_self();
+    weft_mutex lock = WEFT_MUTEX_INIT;
+    weft_once_init(&once);
+    atomic_store(&counter, 0);
+    REQUIRE_EQ(weft_shield_until(self, WEFT_NOW), 0);
+    weft_task_cancel(self);
+    CHECK_EQ(weft_yield(), -ECANCELED);
+    CHECK_EQ(weft_once_run(&once, start_late, &lock, WEFT_NEVER), 0);
+    CHECK_EQ(atomic_load(&counter), 1);
+    CHECK_EQ(weft_yield(), -ECANCELED);
+    CHECK_EQ(weft_unshield(self), 0);
+    CHECK_EQ(weft_unshield(self), -EINVAL);
+    return 0;
+}
+
+API_TEST(once_after_a_shield, "B52", .workers = {1, 2}) { in_fiber(once_after_a_shield, NULL); }
+
 static void once_thread(unsigned index, void *arg) {
     (void)index, (void)arg;
     CHECK_EQ(run_once(NEVER), 0);
