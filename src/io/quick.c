@@ -89,14 +89,20 @@ ssize_t wefti_read_next(struct weft_io *io, struct wefti_next_read *next, int64_
     if (WEFTI_UNLIKELY(!begin_quickly(io, w)))
         return -EAGAIN;
     uint32_t seen = io->events[WEFTI_IN]; /* C1, and so when it is served */
-    if (WEFTI_UNLIKELY(io->ready[WEFTI_IN] || load_relaxed(&io->watcher) != w || /* the lock orders it */
-                       until <= 0 || w->rt->uring || w->rt->sim ||
-                       wefti_fiber_of(wefti_current(w))->discard)) { /* its frames may go, with an alarm in them */
+    bool waits = !io->ready[WEFTI_IN];
+    if (WEFTI_UNLIKELY(
+            until <= 0 || w->rt->sim ||
+            (waits && (load_relaxed(&io->watcher) != w || /* the lock orders it */
+                       wefti_fiber_of(wefti_current(w))->discard)))) { /* its frames may go, with an alarm in them */
         wefti_desc_unlock(io);
         return -EAGAIN;
     }
     io->users++;
-    int error = wefti_fiber_waits(io, w, WEFTI_IN, &seen, until, &next->late);
+    int error = 0;
+    if (WEFTI_LIKELY(waits))
+        error = wefti_fiber_waits(io, w, WEFTI_IN, &seen, until, &next->late);
+    else
+        wefti_desc_unlock(io);
     if (WEFTI_LIKELY(!error))
         error = next->begin(next);
     ssize_t result = WEFTI_LIKELY(!error) ? wefti_recv(io->fd, next->bytes, next->size) : error; /* C2 */
