@@ -105,7 +105,7 @@ static void to_fiber_alone(void) { hand_over(true, 1); }
 MC_CASE(process_hand_to_class, to_class, .arg = 1, .proves = "W40 W33", .bound = 2, .stale_counts = true,
         .max_exec = 20000);
 MC_CASE(process_hand_to_class_two, to_class, .arg = 2, .proves = "W40", .bound = 1, .stale_counts = true,
-        .max_exec = 20000);
+        .max_exec = 90000);
 MC_CASE(process_hand_to_class_deep, to_class, .arg = 2, .proves = "W40", .mode = MC_PCT, .max_exec = 3000);
 MC_CASE(process_hand_to_fiber, to_fiber, .arg = 1, .proves = "W40", .bound = 1, .stale_counts = true, .seconds = 20);
 MC_CASE(process_hand_alone_to_class, to_class_alone, .arg = 2, .proves = "W40", .bound = 2, .stale_counts = true,
@@ -159,7 +159,7 @@ static void against_end(void) {
     stop();
 }
 MC_CASE(process_hand_against_end, against_end, .proves = "W30 W38", .bound = 1, .stale_counts = true,
-        .max_exec = 20000);
+        .max_exec = 90000);
 MC_CASE(process_hand_against_end_deep, against_end, .proves = "W30 W38", .mode = MC_PCT, .max_exec = 3000);
 
 /* -- It is told to end between the claim and its run: it does not run, and what was handed over is thrown away. */

@@ -68,7 +68,7 @@ MC_CASE(rt_two_workers_deque, spawn_and_join, .arg = ON(2, WEFT_SCHED_DEQUE), .p
 MC_CASE(rt_two_workers_fifo, spawn_and_join, .arg = ON(2, WEFT_SCHED_FIFO), .proves = "K1 K3", .bound = 1,
         .stale_counts = true, .seconds = 4);
 MC_CASE(rt_two_workers_reactor, spawn_and_join, .arg = ON(2, WEFT_SCHED_REACTOR), .proves = "R2 R11", .bound = 1,
-        .stale_counts = true, .max_exec = 20000);
+        .stale_counts = true, .max_exec = 90000);
 
 /* -- A burst from outside: every task runs, with no further stimulus (B41). */
 
@@ -145,7 +145,7 @@ MC_CASE(rt_wake_deque, wake_from_outside, .arg = WEFT_SCHED_DEQUE, .proves = "B5
 MC_CASE(rt_wake_fifo, wake_from_outside, .arg = WEFT_SCHED_FIFO, .proves = "K4 K5 K6", .bound = 1, .stale_counts = true,
         .seconds = 4);
 MC_CASE(rt_wake_reactor, wake_from_outside, .arg = WEFT_SCHED_REACTOR, .proves = "R19 R20", .bound = 1,
-        .stale_counts = true, .max_exec = 20000);
+        .stale_counts = true, .max_exec = 90000);
 
 /* -- Cancel at any moment: queued, running, idle, done.  The join returns, and the drop function ran once. */
 
