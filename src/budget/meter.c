@@ -69,6 +69,8 @@ static inline void due(struct wefti_fiber *self, bool discard) {
         self->task.home = (uint16_t)(w->index + 1); /* nor that it may come to another worker, if it waits now */
     see_to_payment(self);
     self->task.home = home;
+    if (self->migrate)
+        wefti_worker_settle(w); /* it may have come back as one that is pinned: see give (fiber/runner.c) */
     if (discard && self->discard && wefti_fiber_must_end(self))
         wefti_fiber_discard(self);
     refill(w, self);

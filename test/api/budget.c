@@ -215,3 +215,56 @@ API_TEST(budget_metered_cancel, "J11 J25", .workers = {1, 2}) {
     end_fund(fund);
     fixture_end(rt);
 }
+
+/* Discarded by its worker, while others of that run, and waiting once more at its end. */
+static unsigned last_key;
+static void wait_at_end(void *value) {
+    for (int i = 0; i < 20; i++) {
+        CHECK_EQ(weft_yield(), -ECANCELED);
+        CHECK_EQ(weft_shield(weft_task_self()), 0);
+        CHECK_EQ(weft_sleep(1000), 0);
+        CHECK_EQ(weft_unshield(weft_task_self()), 0);
+    }
+    atomic_store(&((struct runner *)value)->after, true);
+}
+
+static int run_dry_with_local(void *arg) {
+    REQUIRE_EQ(weft_local_set(last_key, arg), 0);
+    for (;;)
+        metered_sum(100);
+}
+
+static int yield_until_after(void *arg) {
+    while (!atomic_load(&((struct runner *)arg)->after))
+        CHECK_EQ(weft_yield(), 0);
+    return 0;
+}
+
+API_TEST(budget_discard_waits, "J11 J25", .workers = {1, 2}) {
+    weft_runtime *rt = begin(WEFT_PROFILE_CLUSTER);
+    weft_fund *fund = new_fund(rt, (weft_budget){100000, 0, 10, 0, 0});
+    REQUIRE_EQ(weft_local_create(&last_key, wait_at_end), 0);
+    for (int migrate = 0; migrate < 2; migrate++) {
+        struct runner r = {0};
+        weft_budget budget = {5000, 0, 0, 0, 0};
+        weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
+        weft_task *task, *others[4];
+        spec.fn = run_dry_with_local;
+        spec.arg = &r;
+        spec.fund = fund;
+        spec.budget = &budget;
+        spec.discard = true;
+        spec.migrate = migrate;
+        for (int i = 0; i < 4; i++)
+            REQUIRE_EQ(weft_fiber_go(rt, yield_until_after, &r, &others[i]), 0);
+        REQUIRE_EQ(weft_fiber_spawn(rt, &spec, &task), 0);
+        REQUIRE_EVENTUALLY(is_exhausted(fund, task));
+        weft_task_cancel(task);
+        CHECK_EQ(fixture_finish(task).status, -ECANCELED);
+        CHECK(atomic_load(&r.after));
+        for (int i = 0; i < 4; i++)
+            CHECK_EQ(fixture_finish(others[i]).status, 0);
+    }
+    end_fund(fund);
+    fixture_end(rt);
+}
