@@ -265,12 +265,6 @@ void wefti_mailbox_close(struct wefti_process *process, struct wefti_chain *unre
         rest->queued = 0;
         rest->queued_bytes = rest->pending_bytes = 0;
     }
-    /* The next owner's.  Its lower bits are not 0, which is the closed lane's; when all are used up, the slot is. */
-    weft_pid pid = load_own(&process->pid);
-    uint32_t next = wefti_pid_generation(pid) + 1;
-    next += (next & WEFTI_LANE_TAG) == 0 && next != 0;
-    store_relaxed(&process->pid,
-                  next ? wefti_pid_of(next, wefti_pid_index(pid)) : WEFT_PID_NONE); /* a hint to find; under the lock */
 }
 
 void wefti_mailbox_turn_away(struct wefti_process *process) {

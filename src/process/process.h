@@ -8,7 +8,8 @@
  *                 O2 open the lanes                           S2 it was empty: wake the task
  *                                                     process: P1 take all: exchange for empty
  *                                                              P2 nothing taken, nothing left over: PENDING
- *                                                     end:     X1 exchange for closed; the next generation
+ *                                                     end:     X1 exchange for closed
+ *                                                              X2 the next generation, when nothing is done for it any more
  * Claim.  A message is delivered to the process it was sent to, once, or the send fails, or the process ends with it unread.
  * Why.    S1 compares the generation in the word itself: after X1 it fails, also when the slot has a new owner.  S1 after O2 knows the task.
  *         S2 after S1 finds the task idle, or sets NOTIFIED, which the runner captures after P2 (word.h); if S1 comes before P1 it
@@ -234,6 +235,7 @@ static inline struct wefti_processes *wefti_processes_here(struct weft_runtime *
 /* A free slot.  w: the caller's worker, or NULL, as in all of these.  own: as in the process.  0; -EDQUOT (there are as many as there may
  * be); -ENOMEM. */
 int wefti_process_take(struct wefti_processes *table, struct wefti_worker *w, bool own, struct wefti_process **out);
+/* X2: its mailbox is closed, and what was unread thrown away.  Not before: release functions, which are the user's, speak for it. */
 void wefti_process_give(struct wefti_process *process, struct wefti_worker *w);
 /* One more that is alive, or (-1) one less. */
 static inline void wefti_process_count(struct wefti_processes *table, struct wefti_worker *w, int change) {

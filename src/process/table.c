@@ -199,11 +199,21 @@ static __attribute__((noinline)) void return_slots(struct wefti_processes *table
     wefti_lock_give(&table->lock);
 }
 
+/* The next owner's.  The generation's lower bits are not 0, which is the closed lane's; when all are used up, the slot is. */
+static weft_pid next_pid(struct wefti_process *process) {
+    weft_pid pid = load_own(&process->pid);
+    uint32_t next = wefti_pid_generation(pid) + 1;
+    next += (next & WEFTI_LANE_TAG) == 0 && next != 0;
+    pid = next ? wefti_pid_of(next, wefti_pid_index(pid)) : WEFT_PID_NONE;
+    store_relaxed(&process->pid, pid); /* a hint to find; who has the lock finds it not alive, or A1 publishes it */
+    return pid;
+}
+
 void wefti_process_give(struct wefti_process *process, struct wefti_worker *w) {
     struct wefti_processes *table = process->table;
     if (table->rt->max_processes && !process->own)
         sub_relaxed(&table->counted, 1); /* a count */
-    if (!load_own(&process->pid))
+    if (!next_pid(process))
         return; /* all are used up */
     struct wefti_chain *cache = cache_of(table, w);
     if (WEFTI_LIKELY(cache && cache->count < 2 * WEFTI_PROCESS_CACHE))

@@ -563,6 +563,39 @@ API_TEST(process_references_released_once, "W29", .workers = {2}) {
     fixture_end(rt);
 }
 
+/* What nobody reads is released at the end of a class, in its name still, and not in that of who has its place next. */
+static weft_pid witness, spoke;
+static void speak(void *data) {
+    spoke = weft_self();
+    CHECK_EQ(weft_send(NULL, witness, 1, NULL, 0), 0);
+    CHECK_EQ(weft_send(NULL, *(weft_pid *)data, 1, NULL, 0), -ESRCH); /* it has ended */
+}
+static int end_unread(void *state, const weft_message *events, size_t count, weft_step *out) {
+    (void)events;
+    (void)count;
+    *(weft_pid *)state = weft_self();
+    CHECK_EQ(weft_send_ref(NULL, weft_self(), 1, state, sizeof(weft_pid), speak), 0);
+    out->status = WEFT_STEP_DONE;
+    return 0;
+}
+static const weft_process_class unread_class = {
+    .size = sizeof(weft_process_class), .name = "unread", .state_size = sizeof(weft_pid), .step = end_unread};
+
+static int hear_unread(void *arg) {
+    (void)arg;
+    witness = weft_self();
+    for (int i = 0; i < 3; i++) {
+        weft_pid pid;
+        REQUIRE_EQ(spawn_class(NULL, &unread_class, NULL, 0, &pid, NULL), 0);
+        weft_message m = expect(WEFT_MESSAGE);
+        CHECK_EQ(m.from, pid);
+        CHECK_EQ(spoke, pid);
+    }
+    return 0;
+}
+
+API_TEST(process_unread_is_released_by_its_owner, "W29", .workers = {1, 2}) { in_process(hear_unread, NULL); }
+
 /* -- The system's lane. */
 
 static bool is_down(const weft_message *message, void *arg) {
