@@ -14,6 +14,28 @@ bool wefti_nursery_cancel_begin(struct wefti_nursery *n, enum weft_reason why) {
     return true;
 }
 
+/* Until when the shields of its children hold: as its grace says (`limit`), and no longer than those of its owner, if that is cancelled with a limit.  The pin, or
+ * the owner's lock, keeps the owner where it is. */
+static int64_t limit_of(const struct wefti_nursery *n, int64_t limit) {
+    int64_t given = WEFT_NEVER;
+    if (n->kind == WEFTI_BY_FIBER && (load_acquire(&n->made_by->word) & WEFTI_CANCELLED)) /* pairs with cancel_for */
+        given = load_relaxed(&wefti_fiber_of(n->made_by)->grace); /* set before CANCELLED, or before the lock */
+    return limit < given ? limit : given;
+}
+
+/* K1 once more, under the lock, if the owner's shields have a limit: those that were cancelled before, when there was none, are to have it, too.  True as
+ * there; who is at it already comes to the first child again. */
+static bool begin_again(struct wefti_nursery *n) {
+    if (n->state != WEFT_NURSERY_CANCELLING || limit_of(n, WEFT_NEVER) == WEFT_NEVER)
+        return false;
+    n->cursor = n->first;
+    if (n->pinned)
+        return false;
+    n->live++;
+    n->pinned = true;
+    return true;
+}
+
 /* K1 for those that a cancelled fiber owns: in front of the list of work. */
 static void add_owned(struct wefti_fiber *fiber, struct wefti_nursery **work) {
     wefti_lock_take(&fiber->lock);
@@ -22,7 +44,7 @@ static void add_owned(struct wefti_fiber *fiber, struct wefti_nursery **work) {
         if (n->shielded)
             continue;
         wefti_lock_take(&n->lock);
-        if (wefti_nursery_cancel_begin(n, WEFT_REASON_PARENT)) {
+        if (wefti_nursery_cancel_begin(n, WEFT_REASON_PARENT) || begin_again(n)) {
             n->next = *work;
             *work = n;
         }
@@ -31,41 +53,38 @@ static void add_owned(struct wefti_fiber *fiber, struct wefti_nursery **work) {
     wefti_lock_give(&fiber->lock);
 }
 
-/* K2: the next child, with a reference. */
+/* K2: the next child, with a reference.  NULL: there is none, and the nursery is not ours any more. */
 static struct wefti_fiber *take_next(struct wefti_nursery *n) {
     wefti_lock_take(&n->lock);
     struct wefti_fiber *fiber = n->cursor;
-    if (fiber) {
-        n->cursor = fiber->next;
-        wefti_word_ref(&fiber->task.word);
+    if (!fiber) {
+        n->pinned = false;
+        wefti_nursery_leave(n); /* K4 */
+        return NULL;
     }
+    n->cursor = fiber->next;
+    wefti_word_ref(&fiber->task.word);
     wefti_lock_give(&n->lock);
     return fiber;
 }
 
-/* Until when the shields of its children hold: as its grace says, and no longer than those of its owner, if that is cancelled with a limit.  The pin keeps the
- * owner where it is. */
-static int64_t limit_of(const struct wefti_nursery *n) {
-    int64_t limit = n->grace ? wefti_now(n->rt) + n->grace : WEFT_NEVER, given = WEFT_NEVER;
-    if (n->kind == WEFTI_BY_FIBER && (load_acquire(&n->made_by->word) & WEFTI_CANCELLED)) /* pairs with cancel_for */
-        given = load_relaxed(&wefti_fiber_of(n->made_by)->grace); /* set before CANCELLED */
-    return limit < given ? limit : given;
+/* Its own, from now on. */
+static int64_t grace_of(const struct wefti_nursery *n) {
+    int64_t now = n->grace ? wefti_now(n->rt) : 0;
+    return n->grace && n->grace < WEFT_NEVER - now ? now + n->grace : WEFT_NEVER;
 }
 
 static void carry_out(struct wefti_nursery *work) {
     for (struct wefti_nursery *n; (n = work);) {
         work = n->next;
-        int64_t limit = limit_of(n);
+        int64_t grace = grace_of(n);
         for (struct wefti_fiber *fiber; (fiber = take_next(n));) {
-            wefti_fiber_limit(fiber, limit);
+            wefti_fiber_limit(fiber, limit_of(n, grace)); /* each time: begin_again */
             bool queue = wefti_word_cancel_for(&fiber->task.word, n->reason); /* K3 */
             add_owned(fiber, &work);
             wefti_cancel_wake(&fiber->task, queue); /* K3: wake */
             wefti_task_unref(&fiber->task, 0);
         }
-        wefti_lock_take(&n->lock);
-        n->pinned = false;
-        wefti_nursery_leave(n); /* K4 */
     }
 }
 
@@ -77,6 +96,14 @@ void wefti_nursery_cancel_begun(struct wefti_nursery *n) {
 void wefti_nursery_cancel(struct wefti_nursery *n, enum weft_reason why) {
     wefti_lock_take(&n->lock);
     bool begun = wefti_nursery_cancel_begin(n, why);
+    wefti_lock_give(&n->lock);
+    if (begun)
+        wefti_nursery_cancel_begun(n);
+}
+
+void wefti_nursery_cancel_own(struct wefti_nursery *n, enum weft_reason why) {
+    wefti_lock_take(&n->lock);
+    bool begun = wefti_nursery_cancel_begin(n, why) || begin_again(n);
     wefti_lock_give(&n->lock);
     if (begun)
         wefti_nursery_cancel_begun(n);

@@ -279,7 +279,7 @@ static void wait_for_all(struct wefti_nursery *n, struct wefti_waiter *waiter, i
     int why = wefti_waiter_wait(waiter, until, n->name);
     if (!why)
         return;
-    wefti_nursery_cancel(n, why == -ETIMEDOUT ? WEFT_REASON_TIMEOUT : WEFT_REASON_PARENT);
+    wefti_nursery_cancel_own(n, why == -ETIMEDOUT ? WEFT_REASON_TIMEOUT : WEFT_REASON_PARENT);
     if (self)
         wefti_fiber_wait_always(self, is_served, waiter, n->name);
     else

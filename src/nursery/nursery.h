@@ -13,7 +13,7 @@
  *         canceller: K1 lock; CANCELLING; pin; unlock
  *                    K2 lock; take the child at the cursor, with a reference; unlock
  *                    K3 cancel it; lock the fiber; K1 for each nursery that it owns, which are then next; unlock
- *                    K4 all done: C2 to C4 for the pin
+ *                    K4 all done, under the lock of the last K2: C2 to C4 for the pin
  * Claim.  The owner goes on when, and only when, all children have ended and nobody touches the nursery any more; their handles say so, too.
  *         A child of a cancelled nursery is cancelled, or has ended, and so has all that hangs on it.
  * Why.    A1 and C1 to C3 hold one lock: A1 sees 0, or C2 sees the waiter; and the COMPLETE of C1 comes before what the owner sees, without a
@@ -22,6 +22,8 @@
  *         found there can be locked and pinned.  An owner puts its new nursery into the list, then looks at its own CANCELLED;
  *         a canceller sets CANCELLED, then looks at the list: both under the fiber's lock, so one sees the other.
  *         The same of an owner that removes its last shield: it lays its nurseries open, then looks; a canceller sets CANCELLED, then looks for open ones.
+ *         Grace: a limit for the owner that comes when its nursery is CANCELLING already is for the children, too: the cursor goes back to the first.  K2 reads
+ *         the limit after the cursor, and K4 does not let go of the lock in which it found none: no child is left with the old one.
  *         No lock is held while a task is cancelled, and depth is a list, not a recursion.
  * Locks.  fiber, then nursery; the timer's, then the nursery's.
  * Checked by.  test/model/nursery.c
@@ -106,6 +108,8 @@ bool wefti_nursery_cancel_begin(struct wefti_nursery *n, enum weft_reason why);
 void wefti_nursery_cancel_begun(struct wefti_nursery *n);
 /* Both. */
 void wefti_nursery_cancel(struct wefti_nursery *n, enum weft_reason why);
+/* By the owner that waits no longer: also those that were cancelled before get the limit that its own shields had. */
+void wefti_nursery_cancel_own(struct wefti_nursery *n, enum weft_reason why);
 /* A fiber was cancelled: its nurseries are. */
 void wefti_nursery_owner_cancelled(struct wefti_fiber *fiber);
 /* It has removed its last shield: what it opened under it can be reached from now on.  On its own stack. */

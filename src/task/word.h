@@ -180,8 +180,14 @@ static inline bool wefti_word_cancel_for(wefti_word *word, unsigned why) {
     for (;;) {
         enum wefti_life life = wefti_word_life(found);
         wefti_assert(life != WEFTI_FREE, found);
-        if (life == WEFTI_COMPLETE || (found & WEFTI_CANCELLED))
+        if (life == WEFTI_COMPLETE)
             return false;
+        if (found &
+            WEFTI_CANCELLED) { /* who comes again has an earlier limit: seen with a shield that is not seen here */
+            if (cas_acq_rel(word, &found, found))
+                return false;
+            continue;
+        }
         uint64_t next = found | WEFTI_CANCELLED | (uint64_t)why << WEFTI_WHY_SHIFT;
         bool idle = life == WEFTI_IDLE && wefti_word_must_end(next);
         if (idle)

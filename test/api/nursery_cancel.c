@@ -443,6 +443,82 @@ API_TEST(nursery_grace_below, "J24 J25", .workers = {1, 2}) {
     CHECK_EQ(in_fiber(grace_below, STATUS(1)), -ECANCELED);
 }
 
+/* ... also for those that were cancelled before, when there was no limit: a sibling of theirs has failed.  Opened under a shield, or not. */
+static int fails(void *arg) {
+    (void)arg;
+    YIELD_UNTIL(did.entered == 2);
+    return -EIO;
+}
+
+static int failed_before(void *arg) {
+    weft_task *self = weft_task_self();
+    int status;
+    if (arg)
+        REQUIRE_EQ(weft_shield(self), 0);
+    WEFT_NURSERY(n, &status) {
+        CHECK_EQ(weft_nursery_go(&n, stubborn, NULL, NULL), 0);
+        CHECK_EQ(weft_nursery_go(&n, stubborn, NULL, NULL), 0);
+        CHECK_EQ(weft_nursery_go(&n, fails, NULL, NULL), 0);
+    }
+    CHECK_EQ(status, -EIO);
+    if (arg)
+        CHECK_EQ(weft_unshield(self), 0);
+    return 0;
+}
+
+static int grace_later(void *arg) {
+    weft_nursery_config config = WEFT_NURSERY_CONFIG_INIT;
+    config.grace = 3 * MS;
+    int status;
+    int64_t began = weft_now();
+    WEFT_NURSERY_WITH(n, &status, &config) {
+        REQUIRE_EQ(weft_nursery_go(&n, failed_before, arg, NULL), 0);
+        YIELD_UNTIL(did.entered == 2);
+        CHECK_EQ(weft_sleep(MS), 0); /* it has failed */
+        weft_nursery_cancel(&n);
+    }
+    CHECK_GE(weft_now() - began, 3 * MS);
+    CHECK_EQ(did.cancelled, 2);
+    did.entered = did.cancelled = 0;
+    return status;
+}
+
+API_TEST(nursery_grace_later, "J24 J25", .workers = {1, 2}) {
+    CHECK_EQ(in_fiber(grace_later, NULL), -ECANCELED);
+    CHECK_EQ(in_fiber(grace_later, STATUS(1)), -ECANCELED);
+}
+
+/* One that is longer than time itself is none. */
+static int takes_its_time(void *arg) {
+    (void)arg;
+    weft_task *self = weft_task_self();
+    REQUIRE_EQ(weft_shield(self), 0);
+    did.entered = 1;
+    CHECK_EQ(weft_sleep(2 * MS), 0);
+    CHECK_EQ(weft_unshield(self), 0);
+    return 0;
+}
+
+static int grace_for_ever(void *arg) {
+    static const int64_t graces[] = {WEFT_NEVER, WEFT_NEVER - 1, 0};
+    (void)arg;
+    for (int i = 0; i < 3; i++) {
+        weft_nursery_config config = WEFT_NURSERY_CONFIG_INIT;
+        config.grace = graces[i];
+        int status;
+        WEFT_NURSERY_WITH(n, &status, &config) {
+            REQUIRE_EQ(weft_nursery_go(&n, takes_its_time, NULL, NULL), 0);
+            YIELD_UNTIL(did.entered == 1);
+            weft_nursery_cancel(&n);
+        }
+        CHECK_EQ(status, -ECANCELED);
+        did.entered = 0;
+    }
+    return 0;
+}
+
+API_TEST(nursery_grace_for_ever, "J25", .workers = {1}) { CHECK_EQ(in_fiber(grace_for_ever, NULL), 0); }
+
 /* -- A nursery that is older than the end of its shield ------------------------------------------------------------- */
 
 /* arg: cancelled while the shield is up.  "These go on while the shield lasts", and no longer, whatever the owner does. */

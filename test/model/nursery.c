@@ -484,5 +484,41 @@ MC_CASE(nursery_grace_below, grace_below, .proves = "J24 J25", .mode = MC_PCT, .
 MC_CASE(nursery_grace_below_shield, grace_below, .arg = 1, .proves = "J24 J25", .mode = MC_PCT, .max_exec = 4000);
 /* ... by whom ever the nursery is cancelled: the owner that lays it open learns of the limit with the cancel. */
 MC_CASE(nursery_grace_after_shield, grace_below, .arg = 2, .proves = "J24 J25", .mode = MC_PCT, .max_exec = 4000);
+
+/* ... and for those that are cancelled already, without a limit, at that very moment or before. */
+static int fails_at_once(void *arg) {
+    (void)arg;
+    return -EIO;
+}
+
+static int parent_of_failed(void *arg) {
+    (void)arg;
+    weft_nursery *inner;
+    if (mc_arg())
+        mc_assert(weft_shield(weft_task_self()) == 0);
+    mc_assert(weft_nursery_create(NULL, NULL, &inner) == 0);
+    int error = weft_nursery_go(inner, shielded_plainly, NULL, NULL);
+    mc_assert(error == 0 || error == -ECANCELED);
+    error = weft_nursery_go(inner, fails_at_once, NULL, NULL);
+    mc_assert(error == 0 || error == -ECANCELED);
+    weft_nursery_await(inner);
+    error = weft_nursery_destroy(inner);
+    mc_assert(error == -ECANCELED || error == -EIO);
+    return 0;
+}
+
+static void grace_again(void) {
+    start(2);
+    mc_assert(weft_nursery_create(rt, NULL, &n) == 0);
+    wefti_nursery_of(n)->grace = -INT64_MAX / 2; /* over at once */
+    mc_assert(weft_nursery_go(n, parent_of_failed, NULL, NULL) == 0);
+    weft_nursery_cancel(n);
+    result = weft_nursery_await(n);
+    mc_assert(result == -ECANCELED);
+    end();
+}
+MC_CASE(nursery_grace_again, grace_again, .proves = "J24 J25", .mode = MC_PCT, .max_exec = 4000);
+MC_CASE(nursery_grace_again_shield, grace_again, .arg = 1, .proves = "J24 J25", .mode = MC_PCT, .max_exec = 4000);
+
 MC_CASE(nursery_grace_begun, grace, .arg = 1, .proves = "J25", .bound = 2, .stale_counts = true, .seconds = 4);
 MC_CASE(nursery_grace, grace, .proves = "J25", .bound = 2, .stale_counts = true, .seconds = 4);
