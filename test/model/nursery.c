@@ -508,10 +508,14 @@ static int parent_of_failed(void *arg) {
 }
 
 static void grace_again(void) {
+    weft_task *task;
     start(2);
     mc_assert(weft_nursery_create(rt, NULL, &n) == 0);
     wefti_nursery_of(n)->grace = -INT64_MAX / 2; /* over at once */
-    mc_assert(weft_nursery_go(n, parent_of_failed, NULL, NULL) == 0);
+    mc_assert(weft_nursery_go(n, parent_of_failed, NULL, &task) == 0);
+    if (mc_arg() == 2) /* by itself first, without a limit: it may wait firmly by then */
+        weft_task_cancel(task);
+    weft_task_drop(task);
     weft_nursery_cancel(n);
     result = weft_nursery_await(n);
     mc_assert(result == -ECANCELED);
@@ -519,6 +523,7 @@ static void grace_again(void) {
 }
 MC_CASE(nursery_grace_again, grace_again, .proves = "J24 J25", .mode = MC_PCT, .max_exec = 4000);
 MC_CASE(nursery_grace_again_shield, grace_again, .arg = 1, .proves = "J24 J25", .mode = MC_PCT, .max_exec = 4000);
+MC_CASE(nursery_grace_again_cancelled, grace_again, .arg = 2, .proves = "J24 J25", .mode = MC_PCT, .max_exec = 4000);
 
 MC_CASE(nursery_grace_begun, grace, .arg = 1, .proves = "J25", .bound = 2, .stale_counts = true, .seconds = 4);
 MC_CASE(nursery_grace, grace, .proves = "J25", .bound = 2, .stale_counts = true, .seconds = 4);
