@@ -15,11 +15,12 @@ bool wefti_nursery_cancel_begin(struct wefti_nursery *n, enum weft_reason why) {
 }
 
 /* Until when the shields of its children hold: as its grace says (`limit`), and no longer than those of its owner, if that is cancelled with a limit.  The pin, or
- * the owner's lock, keeps the owner where it is. */
+ * the owner's lock, keeps the owner where it is.  One that is not seen here yet is no loss: who set it comes by with the lock (add_owned), and begins
+ * again; or he found the nursery under a shield, and the owner's lock, with which that was taken away, shows it. */
 static int64_t limit_of(const struct wefti_nursery *n, int64_t limit) {
     int64_t given = WEFT_NEVER;
-    if (n->kind == WEFTI_BY_FIBER && (load_acquire(&n->made_by->word) & WEFTI_CANCELLED)) /* pairs with cancel_for */
-        given = load_relaxed(&wefti_fiber_of(n->made_by)->grace); /* set before CANCELLED, or before the lock */
+    if (n->kind == WEFTI_BY_FIBER && (load_relaxed(&n->made_by->word) & WEFTI_CANCELLED)) /* as said above */
+        given = load_relaxed(&wefti_fiber_of(n->made_by)->grace); /* the same */
     return limit < given ? limit : given;
 }
 

@@ -508,14 +508,10 @@ static int parent_of_failed(void *arg) {
 }
 
 static void grace_again(void) {
-    weft_task *task;
     start(2);
     mc_assert(weft_nursery_create(rt, NULL, &n) == 0);
     wefti_nursery_of(n)->grace = -INT64_MAX / 2; /* over at once */
-    mc_assert(weft_nursery_go(n, parent_of_failed, NULL, &task) == 0);
-    if (mc_arg() == 2) /* by itself first, without a limit: it may wait firmly by then */
-        weft_task_cancel(task);
-    weft_task_drop(task);
+    mc_assert(weft_nursery_go(n, parent_of_failed, NULL, NULL) == 0);
     weft_nursery_cancel(n);
     result = weft_nursery_await(n);
     mc_assert(result == -ECANCELED);
@@ -523,7 +519,47 @@ static void grace_again(void) {
 }
 MC_CASE(nursery_grace_again, grace_again, .proves = "J24 J25", .mode = MC_PCT, .max_exec = 4000);
 MC_CASE(nursery_grace_again_shield, grace_again, .arg = 1, .proves = "J24 J25", .mode = MC_PCT, .max_exec = 4000);
-MC_CASE(nursery_grace_again_cancelled, grace_again, .arg = 2, .proves = "J24 J25", .mode = MC_PCT, .max_exec = 4000);
+
+/* ... also when the owner was cancelled by itself before, has passed that on, and waits for good: then it is the canceller who comes to them again. */
+static _Atomic(weft_nursery *) inner_of;
+static _Atomic int is_shielded;
+
+static int shielded_surely(void *arg) {
+    (void)arg;
+    mc_assert(weft_shield(weft_task_self()) == 0);
+    store_release(&is_shielded, 1);
+    return weft_sleep_until(WEFT_NEVER);
+}
+
+static int waits_for_good(void *arg) {
+    (void)arg;
+    weft_nursery *inner;
+    mc_assert(weft_nursery_create(NULL, NULL, &inner) == 0);
+    store_release(&inner_of, inner);
+    mc_assert(weft_nursery_go(inner, shielded_surely, NULL, NULL) == 0);
+    mc_assert(weft_nursery_await(inner) == -ECANCELED);
+    mc_assert(weft_nursery_destroy(inner) == -ECANCELED);
+    return 0;
+}
+
+static void grace_for_good(void) {
+    weft_task *task;
+    start(2);
+    mc_assert(weft_nursery_create(rt, NULL, &n) == 0);
+    wefti_nursery_of(n)->grace = -INT64_MAX / 2; /* over at once */
+    mc_assert(weft_nursery_go(n, waits_for_good, NULL, &task) == 0);
+    while (!load_acquire(&is_shielded)) /* from then on only a limit ends it */
+        wefti_relax();
+    weft_task_cancel(task);
+    weft_task_drop(task);
+    while (weft_nursery_state_of(load_acquire(&inner_of)) != WEFT_NURSERY_CANCELLING)
+        wefti_relax();
+    weft_nursery_cancel(n);
+    result = weft_nursery_await(n);
+    mc_assert(result == -ECANCELED);
+    end();
+}
+MC_CASE(nursery_grace_for_good, grace_for_good, .proves = "J24 J25", .mode = MC_PCT, .max_exec = 4000);
 
 MC_CASE(nursery_grace_begun, grace, .arg = 1, .proves = "J25", .bound = 2, .stale_counts = true, .seconds = 4);
 MC_CASE(nursery_grace, grace, .proves = "J25", .bound = 2, .stale_counts = true, .seconds = 4);
