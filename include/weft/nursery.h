@@ -59,7 +59,7 @@ typedef struct weft_nursery_config {
     const char *name;    /* for errors; as weft_spec; NULL = "nursery" */
     weft_deadline until; /* as weft_nursery_set_deadline; 0 or WEFT_NEVER: none */
     int64_t
-        grace; /* ns for which the shields of children, and of all that is cancelled with them, hold; 0: as long as they want */
+        grace; /* ns for which the shields of children, and of all that is cancelled with them, hold; 0: as long as they want; below 0: not at all */
     bool keep_going; /* a child's failure does not cancel the others; await still returns the first */
     weft_fund *
         fund; /* what its children's budgets come out of, and each spawn is paid from (see <weft/budget.h>); NULL: the spawner's */

@@ -61,7 +61,7 @@ static int nest(struct node *node) {
     if (only_opened)
         MUST(weft_shield(self) == 0);
     frame->shielded = node->shields || only_opened;
-    bool before = weft_task_is_cancelled(self);
+    bool before = weft_task_is_cancelled(self) && !frame->shielded;
     frame->n = &frame->room;
     MUST((heap ? weft_nursery_create(NULL, &config, &frame->n) : weft_nursery_init(frame->n, NULL, &config)) == 0);
     if (before)
@@ -133,7 +133,7 @@ static int limited(struct node *node) {
     frame->shielded = node->shields;
     if (node->has_budget) /* it would have to pay, and might be cancelled for want of it: counted below */
         return 0;
-    bool before = weft_task_is_cancelled(weft_task_self());
+    bool before = weft_task_is_cancelled(weft_task_self()) && !node->shields;
     child->stage = SPAWNED;
     int result = weft_timeout(ns, run, child);
     all_ended(frame);
@@ -236,13 +236,12 @@ static int shielded(struct node *node) {
     MUST((limit ? weft_shield_until(self, weft_after(draw(node, 200) * US)) : weft_shield(self)) == 0);
     node->has_limit = had || limit;
     node->shields++;
-    MUST(!weft_task_is_cancelled(self));
+    MUST(!weft_task_is_cancelled(self) || node->has_limit);
     int error = steps(node, 3);
     lock();
     node->shields--;
     unlock();
-    if (!node->shields) /* of several the earliest counts, until the last is removed */
-        node->has_limit = node->in && node->in->own_grace;
+    node->has_limit = had; /* a limit goes with its shield */
     MUST(weft_unshield(self) == 0);
     return error;
 }

@@ -81,6 +81,13 @@ static inline bool hangs_on(const struct node *node, const struct frame *frame, 
     return false;
 }
 
+/* May the shields of its children come to an end by a grace, of whatever is around it? */
+static inline bool has_grace(const struct frame *frame) {
+    while (frame && !frame->own_grace)
+        frame = frame->owner ? frame->owner->in : NULL;
+    return frame != NULL;
+}
+
 static inline void ask(struct frame *frame, bool really) {
     lock();
     frame->asked = frame->asked || really;
@@ -151,7 +158,7 @@ static inline struct node *bear(struct node *by, struct frame *in) {
     struct node *node = world.nodes < world.most ? &world.node[world.nodes++] : NULL;
     if (node) {
         *node = (struct node){.seed = harness_random(&by->seed), .in = in, .depth = by->depth + 1};
-        node->has_limit = in->own_grace;
+        node->has_limit = has_grace(in);
         node->has_budget = in->funded || by->has_budget;
     }
     unlock();
