@@ -441,18 +441,27 @@ static int shielded_plainly(void *arg) {
     return weft_sleep_until(WEFT_NEVER);
 }
 
-/* The limit comes with the cancel. */
-static void grace(void) {
-    start(1);
+/* A nursery whose grace is over at once, with one child; and the end of one that is cancelled. */
+static void start_graced(unsigned workers, weft_fiber_fn fn, weft_task **task) {
+    start(workers);
     mc_assert(weft_nursery_create(rt, NULL, &n) == 0);
-    wefti_nursery_of(n)->grace = -INT64_MAX / 2; /* over at once */
-    mc_assert(weft_nursery_go(n, shielded_plainly, NULL, NULL) == 0);
-    while (mc_arg() && !load_relaxed(&ran)) /* it has begun, and may or may not be shielded */
-        wefti_relax();
+    wefti_nursery_of(n)->grace = -INT64_MAX / 2;
+    mc_assert(weft_nursery_go(n, fn, NULL, task) == 0);
+}
+
+static void end_cancelled(void) {
     weft_nursery_cancel(n);
     result = weft_nursery_await(n);
     mc_assert(result == -ECANCELED);
     end();
+}
+
+/* The limit comes with the cancel. */
+static void grace(void) {
+    start_graced(1, shielded_plainly, NULL);
+    while (mc_arg() && !load_relaxed(&ran)) /* it has begun, and may or may not be shielded */
+        wefti_relax();
+    end_cancelled();
 }
 /* ... for all below. */
 static int parent_of_shielded(void *arg) {
@@ -471,14 +480,8 @@ static int parent_of_shielded(void *arg) {
 }
 
 static void grace_below(void) {
-    start(2);
-    mc_assert(weft_nursery_create(rt, NULL, &n) == 0);
-    wefti_nursery_of(n)->grace = -INT64_MAX / 2; /* over at once */
-    mc_assert(weft_nursery_go(n, parent_of_shielded, NULL, NULL) == 0);
-    weft_nursery_cancel(n);
-    result = weft_nursery_await(n);
-    mc_assert(result == -ECANCELED);
-    end();
+    start_graced(2, parent_of_shielded, NULL);
+    end_cancelled();
 }
 MC_CASE(nursery_grace_below, grace_below, .proves = "J24 J25", .mode = MC_PCT, .max_exec = 4000);
 MC_CASE(nursery_grace_below_shield, grace_below, .arg = 1, .proves = "J24 J25", .mode = MC_PCT, .max_exec = 4000);
@@ -508,14 +511,8 @@ static int parent_of_failed(void *arg) {
 }
 
 static void grace_again(void) {
-    start(2);
-    mc_assert(weft_nursery_create(rt, NULL, &n) == 0);
-    wefti_nursery_of(n)->grace = -INT64_MAX / 2; /* over at once */
-    mc_assert(weft_nursery_go(n, parent_of_failed, NULL, NULL) == 0);
-    weft_nursery_cancel(n);
-    result = weft_nursery_await(n);
-    mc_assert(result == -ECANCELED);
-    end();
+    start_graced(2, parent_of_failed, NULL);
+    end_cancelled();
 }
 MC_CASE(nursery_grace_again, grace_again, .proves = "J24 J25", .mode = MC_PCT, .max_exec = 4000);
 MC_CASE(nursery_grace_again_shield, grace_again, .arg = 1, .proves = "J24 J25", .mode = MC_PCT, .max_exec = 4000);
@@ -544,20 +541,14 @@ static int waits_for_good(void *arg) {
 
 static void grace_for_good(void) {
     weft_task *task;
-    start(2);
-    mc_assert(weft_nursery_create(rt, NULL, &n) == 0);
-    wefti_nursery_of(n)->grace = -INT64_MAX / 2; /* over at once */
-    mc_assert(weft_nursery_go(n, waits_for_good, NULL, &task) == 0);
+    start_graced(2, waits_for_good, &task);
     while (!load_acquire(&is_shielded)) /* from then on only a limit ends it */
         wefti_relax();
     weft_task_cancel(task);
     weft_task_drop(task);
     while (weft_nursery_state_of(load_acquire(&inner_of)) != WEFT_NURSERY_CANCELLING)
         wefti_relax();
-    weft_nursery_cancel(n);
-    result = weft_nursery_await(n);
-    mc_assert(result == -ECANCELED);
-    end();
+    end_cancelled();
 }
 MC_CASE(nursery_grace_for_good, grace_for_good, .proves = "J24 J25", .mode = MC_PCT, .max_exec = 4000);
 
