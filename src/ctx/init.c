@@ -34,11 +34,11 @@ uint64_t wefti_ctx_modes(void) {
 void wefti_ctx_init(struct wefti_ctx *ctx, void *base, size_t size, void (*entry)(void *pass), uint64_t modes) {
     uintptr_t top = ((uintptr_t)base + size) & ~(uintptr_t)15;
 #if defined(__x86_64__)
-    /* From the stack pointer up: control words, r15 r14 r13 r12 rbx rbp, return address; then one word of padding, so that
+    /* From the stack pointer up: r15 r14 r13 r12 rbx rbp, control words, return address; then one word of padding, so that
      * the trampoline begins with rsp = 16n + 8, as a function does. */
     uint64_t frame[9] = {0};
-    frame[0] = modes;
-    frame[4] = (uint64_t)(uintptr_t)entry; /* r12 */
+    frame[3] = (uint64_t)(uintptr_t)entry; /* r12 */
+    frame[6] = modes;
     frame[7] = (uint64_t)(uintptr_t)wefti_ctx_trampoline + NOP_SIZE;
 #elif defined(__aarch64__)
     /* d8-d15, x19-x28, x29, x30, FPCR, padding. */

@@ -18,9 +18,9 @@
 #endif
 
 /* rdi: from, rsi: to, rdx: pass.  The control words are loaded only when they differ: loading them costs more than all the
- * rest.  They are stored first, where the pushes will not reach (the red zone, safe from signals): stmxcsr is slow, and nothing waits for it
- * there.  The return is a `ret`: most switches go from a call of one function to a call of the same, as deep in the same chain of calls, so
- * that the processor's stack of return addresses is right; a jump would leave it off by one for all of them. */
+ * rest.  They are stored first of all: stmxcsr is slow, and before the pushes nothing waits for it.
+ * The return is a `ret`: most switches go from a call of one function to a call of the same, as deep in the same chain of calls, so that
+ * the processor's stack of return addresses is right; a jump would leave it off by one for all of them. */
         .text
         .p2align 4
         .globl  wefti_ctx_switch
@@ -29,75 +29,75 @@
 wefti_ctx_switch:
         .cfi_startproc
         ENDBR
-        stmxcsr -56(%rsp)
-        fnstcw  -52(%rsp)
-        pushq   %rbp
-        .cfi_def_cfa_offset 16
-        .cfi_offset %rbp, -16
-        pushq   %rbx
-        .cfi_def_cfa_offset 24
-        .cfi_offset %rbx, -24
-        pushq   %r12
-        .cfi_def_cfa_offset 32
-        .cfi_offset %r12, -32
-        pushq   %r13
-        .cfi_def_cfa_offset 40
-        .cfi_offset %r13, -40
-        pushq   %r14
-        .cfi_def_cfa_offset 48
-        .cfi_offset %r14, -48
-        pushq   %r15
-        .cfi_def_cfa_offset 56
-        .cfi_offset %r15, -56
         subq    $8, %rsp
+        .cfi_def_cfa_offset 16
+        stmxcsr (%rsp)
+        fnstcw  4(%rsp)
+        pushq   %rbp
+        .cfi_def_cfa_offset 24
+        .cfi_offset %rbp, -24
+        pushq   %rbx
+        .cfi_def_cfa_offset 32
+        .cfi_offset %rbx, -32
+        pushq   %r12
+        .cfi_def_cfa_offset 40
+        .cfi_offset %r12, -40
+        pushq   %r13
+        .cfi_def_cfa_offset 48
+        .cfi_offset %r13, -48
+        pushq   %r14
+        .cfi_def_cfa_offset 56
+        .cfi_offset %r14, -56
+        pushq   %r15
         .cfi_def_cfa_offset 64
-        movl    (%rsp), %ecx
-        movzwl  4(%rsp), %r8d
+        .cfi_offset %r15, -64
+        movl    48(%rsp), %ecx
+        movzwl  52(%rsp), %r8d
         movq    %rsp, (%rdi)
         movq    (%rsi), %rsp            /* from here on the other context, with the same layout */
-        xorl    (%rsp), %ecx
+        xorl    48(%rsp), %ecx
         testl   $0xffc0, %ecx           /* modes, not the sticky exception flags */
         jne     .Lload_mxcsr
 .Lmxcsr_done:
-        cmpw    4(%rsp), %r8w
+        cmpw    52(%rsp), %r8w
         jne     .Lload_x87
 .Lx87_done:
-        addq    $8, %rsp
-        .cfi_def_cfa_offset 56
         popq    %r15
-        .cfi_def_cfa_offset 48
+        .cfi_def_cfa_offset 56
         .cfi_same_value %r15
         popq    %r14
-        .cfi_def_cfa_offset 40
+        .cfi_def_cfa_offset 48
         .cfi_same_value %r14
         popq    %r13
-        .cfi_def_cfa_offset 32
+        .cfi_def_cfa_offset 40
         .cfi_same_value %r13
         popq    %r12
-        .cfi_def_cfa_offset 24
+        .cfi_def_cfa_offset 32
         .cfi_same_value %r12
         popq    %rbx
-        .cfi_def_cfa_offset 16
+        .cfi_def_cfa_offset 24
         .cfi_same_value %rbx
         popq    %rbp
-        .cfi_def_cfa_offset 8
+        .cfi_def_cfa_offset 16
         .cfi_same_value %rbp
+        popq    %rcx                    /* the control words */
+        .cfi_def_cfa_offset 8
         movq    %rdx, %rax
         ret
 .Lload_mxcsr:
         .cfi_def_cfa_offset 64
         .cfi_offset %rip, -8
-        .cfi_offset %rbp, -16
-        .cfi_offset %rbx, -24
-        .cfi_offset %r12, -32
-        .cfi_offset %r13, -40
-        .cfi_offset %r14, -48
-        .cfi_offset %r15, -56
-        ldmxcsr (%rsp)
+        .cfi_offset %rbp, -24
+        .cfi_offset %rbx, -32
+        .cfi_offset %r12, -40
+        .cfi_offset %r13, -48
+        .cfi_offset %r14, -56
+        .cfi_offset %r15, -64
+        ldmxcsr 48(%rsp)
         jmp     .Lmxcsr_done
 .Lload_x87:
         fnclex                          /* flags that the other side raised would trap here if this side asks for traps */
-        fldcw   4(%rsp)
+        fldcw   52(%rsp)
         jmp     .Lx87_done
         .cfi_endproc
         .size   wefti_ctx_switch, . - wefti_ctx_switch
