@@ -320,6 +320,15 @@ void *wefti_map(size_t size) {
     return memory + before;
 }
 
+void wefti_map_large(void *memory, size_t size, size_t before) {
+#ifdef MADV_HUGEPAGE
+    if (before)
+        madvise(memory, size, MADV_HUGEPAGE); /* an error means that there are none */
+#else
+    (void)memory, (void)size, (void)before;
+#endif
+}
+
 void wefti_map_now(void *memory, size_t size) {
 #ifdef MADV_POPULATE_WRITE
     uintptr_t from = ((uintptr_t)memory + 4095) & ~(uintptr_t)4095, to = ((uintptr_t)memory + size) & ~(uintptr_t)4095;

@@ -86,6 +86,9 @@ static inline void wefti_map_ahead(void *map, size_t at, size_t size, size_t end
     if (piece && at <= piece && piece < end)
         wefti_map_now((char *)map + piece, WEFTI_MAP_PIECE);
 }
+/* A hint, from who has mapped so many bytes before this for the same purpose: all of it will be used, too.  From the second piece on large
+ * pages serve where the system has them: they cost a quarter, and what of the last is not used after all is less than half of the whole. */
+void wefti_map_large(void *memory, size_t size, size_t before);
 /* Tell the checkers (ASan, the model checker) that a piece of memory we keep is dead, or alive again.
  * Nothing in other builds. */
 #if defined(__has_feature)

@@ -108,8 +108,8 @@ static inline uint64_t wefti_lane_word(uint32_t generation, const void *message)
 /* -- The process ------------------------------------------------------------------------------------------- */
 
 #ifndef WEFTI_PROCESS_CHUNK
-#define WEFTI_PROCESS_CHUNK 8192u /* 2 MiB, touched as they are used */
-#define WEFTI_PROCESS_CHUNKS 2048u
+#define WEFTI_PROCESS_CHUNK 16384u /* 2 MiB, and as much for what few need; touched as they are used */
+#define WEFTI_PROCESS_CHUNKS 1024u
 #endif
 #ifndef WEFTI_PROCESS_CACHE
 #define WEFTI_PROCESS_CACHE 64u /* free slots that a worker fetches and gives back at a time */

@@ -106,6 +106,7 @@ static struct wefti_process_chunk *make_chunk(struct wefti_processes *table, uin
         wefti_unmap(chunk, CHUNK_BYTES);
         return NULL;
     }
+    wefti_map_large(chunk->process, sizeof chunk->process, at * sizeof chunk->process);
     store_relaxed(&table->chunk[at], chunk); /* nothing is in it yet */
     return chunk;
 }

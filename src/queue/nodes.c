@@ -32,6 +32,7 @@ void wefti_nodes_fini(struct wefti_nodes *nodes) {
         wefti_unmap(nodes->chunks, CHUNK_BYTES);
     }
     nodes->open = NULL;
+    nodes->mapped = 0;
     nodes->recent_count = 0;
 }
 
@@ -41,6 +42,8 @@ static void carve(struct wefti_nodes *nodes, struct wefti_chain *into, uint32_t 
     if (!chunk || chunk->made == WEFTI_NODES_CHUNK) {
         if (!(chunk = wefti_map(CHUNK_BYTES)))
             return;
+        wefti_map_large(chunk, CHUNK_BYTES, nodes->mapped);
+        nodes->mapped += CHUNK_BYTES;
         chunk->made = FIRST;
         chunk->next = nodes->chunks;
         nodes->chunks = chunk;

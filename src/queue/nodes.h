@@ -17,7 +17,7 @@
 
 #ifndef WEFTI_NODES_MAGAZINE
 #define WEFTI_NODES_MAGAZINE 64u
-#define WEFTI_NODES_CHUNK 16384u /* 1 MiB, touched as they are used */
+#define WEFTI_NODES_CHUNK 32768u /* 2 MiB, touched as they are used */
 #endif
 #define WEFTI_NODES_RECENT 16u /* magazines */
 #define WEFTI_NODE_SIZE 64u
@@ -36,6 +36,7 @@ struct wefti_nodes {
     struct wefti_chain recent[WEFTI_NODES_RECENT]; /* none of them empty */
     uint32_t recent_count;
     uint32_t out; /* nodes that are not here */
+    size_t mapped; /* bytes, of all chunks */
 };
 
 /* Every node must have been given back. */

@@ -31,16 +31,19 @@ void wefti_slab_fini(struct wefti_slab *slab) {
 
 /* Under the lock: one slot never used before. */
 static struct weft_task *carve(struct wefti_slab *slab, unsigned size_class) {
-    struct wefti_chunk *chunk = slab->classes[size_class].carving;
+    struct wefti_slab_depot *depot = &slab->classes[size_class];
+    struct wefti_chunk *chunk = depot->carving;
     if (!chunk || load_own(&chunk->carved) == chunk_capacity(chunk)) {
         chunk = wefti_map(WEFTI_SLAB_CHUNK);
         if (!chunk)
             return NULL;
+        wefti_map_large(chunk, WEFTI_SLAB_CHUNK, depot->mapped);
+        depot->mapped += WEFTI_SLAB_CHUNK;
         chunk->rt = slab->rt;
         chunk->slot_size = wefti_slab_size[size_class];
         chunk->next = load_own(&slab->chunks);
         store_release(&slab->chunks, chunk); /* pairs with walk */
-        slab->classes[size_class].carving = chunk;
+        depot->carving = chunk;
     }
     uint32_t index = load_own(&chunk->carved);
     struct weft_task *task = chunk_slot(chunk, index);

@@ -23,7 +23,7 @@
 
 #define WEFTI_SLAB_CLASSES 6
 #ifndef WEFTI_SLAB_CHUNK
-#define WEFTI_SLAB_CHUNK ((size_t)1 << 20) /* a power of two: chunks are aligned to it */
+#define WEFTI_SLAB_CHUNK ((size_t)1 << 21) /* a power of two: chunks are aligned to it */
 #endif
 #ifndef WEFTI_SLAB_MAGAZINE
 #define WEFTI_SLAB_MAGAZINE 512u
@@ -62,6 +62,7 @@ struct wefti_chunk {
 struct wefti_slab_depot {
     struct wefti_chunk *open;    /* chunks that have free slots */
     struct wefti_chunk *carving; /* chunk with room, or NULL */
+    size_t mapped; /* bytes, of all its chunks */
     struct wefti_magazine recent[WEFTI_SLAB_RECENT]; /* none of them empty */
     uint32_t recent_count;
 };

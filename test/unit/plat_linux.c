@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,6 +32,26 @@ TEST(plat_map, "") {
         CHECK_EQ(memory[0] | memory[size - 1], 0);
         memory[0] = memory[size - 1] = 1;
         wefti_unmap(memory, size);
+    }
+}
+
+/* The first piece costs what is touched of it.  Another may come as a whole, and holds nothing then. */
+TEST(plat_map_large, "") {
+    enum { SIZE = 1 << 21, PAGE = 4096 };
+    for (size_t before = 0; before <= SIZE; before += SIZE) {
+        unsigned char *memory = wefti_map(SIZE), resident[SIZE / PAGE];
+        REQUIRE(memory);
+        wefti_map_large(memory, SIZE, before);
+        memory[PAGE] = 1;
+        unsigned pages = 0;
+        REQUIRE_EQ(mincore(memory, SIZE, resident), 0);
+        for (size_t i = 0; i < SIZE / PAGE; i++)
+            pages += resident[i] & 1;
+        if (!before)
+            CHECK_EQ(pages, 1);
+        for (size_t i = 0; i < SIZE; i++)
+            REQUIRE_EQ(memory[i], i == PAGE);
+        wefti_unmap(memory, SIZE);
     }
 }
 

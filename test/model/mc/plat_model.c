@@ -137,6 +137,7 @@ void *wefti_alloc_raw(size_t size) { return wefti_alloc(size); }
 void wefti_free(void *memory, size_t size) { mc_heap_free(memory, size, false, PC); }
 void *wefti_map(size_t size) { return fails() ? NULL : mc_heap_alloc(size, true, PC); }
 void wefti_unmap(void *memory, size_t size) { mc_heap_free(memory, size, true, PC); }
+void wefti_map_large(void *memory, size_t size, size_t before) { (void)memory, (void)size, (void)before; }
 void wefti_map_now(void *memory, size_t size) { (void)memory, (void)size; }
 
 /* -- Stacks ------------------------------------------------------------------------------------------ */
