@@ -274,8 +274,10 @@ static bool slice_is_over(struct wefti_worker *w) {
 /* The scheduler asked (R32).  Who has to be asked again and again without ever waiting has failed: it is cancelled, and its status will be
  * -ETIME (runner.c). */
 static __attribute__((noinline)) void preempt(struct wefti_worker *w, struct wefti_fiber *self) {
-    if (self->preempted < WEFTI_PREEMPT_MAX && ++self->preempted == WEFTI_PREEMPT_MAX)
+    if (self->preempted < WEFTI_PREEMPT_MAX && ++self->preempted == WEFTI_PREEMPT_MAX) {
+        self->leaves = true;
         wefti_cancel(&self->task, WEFT_REASON_BUDGET);
+    }
     wefti_fiber_yield(w, self);
 }
 

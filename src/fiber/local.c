@@ -37,6 +37,7 @@ int weft_local_set(unsigned key, void *value) {
         self->locals = wefti_alloc(KEYS * sizeof *self->locals);
         if (!self->locals)
             return -ENOMEM;
+        self->leaves = true;
     }
     self->locals[key] = value;
     return 0;

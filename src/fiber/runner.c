@@ -8,8 +8,8 @@
 
 #define CACHE_MAX 64u /* free stacks that a worker keeps */
 #define LOOP_TICKS 8u /* ticks until fibers that follow each other come by the loop */
-#define FRESH_MAX 16u /* new fibers in a row on one stack ... */
-#define FRESH_SHORT 2e3 /* ... while the average poll is shorter than this, ns */
+#define FRESH_MAX 32u /* new fibers in a row on one stack ... */
+#define FRESH_SHORT 1e3 /* ... while the average poll is shorter than this, ns */
 
 static void runner(void *pass);
 
@@ -66,9 +66,8 @@ void wefti_settle_left(struct wefti_worker *w) {
 static inline bool comes_by_loop(const struct wefti_worker *w) {
     return load_own(&w->counters.ticks) % LOOP_TICKS == 0;
 }
-static inline bool may_go_on(const struct wefti_worker *w) {
-    return !w->loop_only && (w->tick_left > 2 || !comes_by_loop(w));
-}
+static inline bool tick_allows(const struct wefti_worker *w) { return w->tick_left > 2 || !comes_by_loop(w); }
+static inline bool may_go_on(const struct wefti_worker *w) { return !w->loop_only && tick_allows(w); }
 
 /* So many of our own may follow each other before any count asks for more than a switch: the scheduler's turn, a look at the clock and the
  * descriptors, the last poll of a tick, at which the scheduler is always asked.  Not 0 only while one of our own runs: `next`, to begin with. */
@@ -155,14 +154,14 @@ static inline struct wefti_goal go_on_fresh(struct wefti_worker *w, struct wefti
     struct weft_task *next = NULL;
     wefti_look_at_resting(w);
     wefti_worker_settle(w);
-    while (may_go_on(w)) {
+    while (!w->unusual && tick_allows(w)) {
         if (w->fresh_left)
             w->fresh_left--;
         else if (w->pinned.count || !wefti_mpsc_is_empty(&w->inbox)) /* else nobody has to wait for them */
             break;
         next = w->sched->next(w);
         if (WEFTI_UNLIKELY(!next || !wefti_task_is_fiber(next) || next->home ||
-                           wefti_fiber_of(next)->stack_log2 != here->log2 || w->searching | w->owes_watch))
+                           wefti_fiber_of(next)->stack_log2 != here->log2))
             break;
         wefti_worker_spend(w);
         if (WEFTI_LIKELY(wefti_worker_begin(w, next))) {
@@ -174,6 +173,24 @@ static inline struct wefti_goal go_on_fresh(struct wefti_worker *w, struct wefti
         next = NULL;
     }
     return wefti_go_on(w, here, next);
+}
+
+static inline weft_result result_of(int status) {
+    return (weft_result){status < 0 ? status : 0, status < 0 ? NULL : (void *)(intptr_t)status};
+}
+
+/* The function has returned, and may have left something to be seen to. */
+static __attribute__((noinline)) weft_result end_unusual(struct wefti_fiber *fiber, int status) {
+    if (fiber->locals) {
+        fiber->discard = false; /* what it would go back to has returned */
+        wefti_locals_end(fiber);
+    }
+    if (fiber->owned) /* its own: others only read it */
+        left_open(fiber);
+    weft_result result = result_of(fiber->preempted == WEFTI_PREEMPT_MAX ? -ETIME : status); /* R32 */
+    if (fiber->has_value)
+        result.value = fiber->value;
+    return result;
 }
 
 /* At the base of every stack but the threads' own: run one fiber after another. */
@@ -190,18 +207,10 @@ static void runner(void *pass) {
             struct wefti_fiber *fiber = wefti_fiber_of(task);
             stack = fiber->stack;
             int status = WEFTI_UNLIKELY(fiber->discard) ? run_discardable(fiber) : fiber->fn(task->pointer);
-            if (WEFTI_UNLIKELY(fiber->locals != NULL)) {
-                fiber->discard = false; /* what it would go back to has returned */
-                wefti_locals_end(fiber);
-            }
-            if (WEFTI_UNLIKELY(fiber->owned != NULL)) /* its own: others only read it */
-                left_open(fiber);
-            if (WEFTI_UNLIKELY(fiber->preempted == WEFTI_PREEMPT_MAX))
-                status = -ETIME; /* R32 */
-            weft_result result = {status < 0 ? status : 0, status < 0 ? NULL : (void *)(intptr_t)status};
-            if (WEFTI_UNLIKELY(fiber->migrate | fiber->has_value)) {
+            weft_result result = result_of(status);
+            if (WEFTI_UNLIKELY(fiber->unusual)) {
+                result = end_unusual(fiber, status);
                 w = wefti_worker_here(); /* it may have come to another */
-                result.value = fiber->has_value ? fiber->value : result.value;
             }
             fiber->stack = NULL;
             wefti_worker_finish(w, task, result);

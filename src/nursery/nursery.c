@@ -164,6 +164,7 @@ static void bind(struct wefti_nursery *n, struct wefti_fiber *fiber) {
     n->owned.list = list;
     n->shielded = load_relaxed(&fiber->task.word) & WEFTI_SHIELD_MASK; /* only the runner changes it */
     fiber->owned_in_frames += !n->heap;
+    fiber->leaves = true;
     wefti_lock_take(&fiber->lock);
     n->owned.below = fiber->owned;
     fiber->owned = &n->owned;

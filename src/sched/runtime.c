@@ -88,7 +88,7 @@ static void init_worker(struct weft_runtime *rt, uint32_t index, bool no_steal) 
     w->shared = rt->workers > 1 && !no_steal;
     w->driven = rt->driven && index == 0;
     w->central = rt->sched->central;
-    w->loop_only = (uint32_t)w->driven + w->central;
+    w->loop_only = (uint16_t)(w->driven + w->central);
     w->home = rt->sim ? WEFTI_HOME_ANY : (uint16_t)(index + 1);
     w->tick_left = WEFTI_TICK_POLLS;
     w->average = WEFTI_AVERAGE_START;

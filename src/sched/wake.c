@@ -47,7 +47,7 @@ static inline void free_task(struct weft_task *task) {
     struct weft_runtime *rt = wefti_task_rt(task);
     struct wefti_worker *w = wefti_worker_of(rt);
     if (WEFTI_LIKELY(w != NULL))
-        wefti_slab_give(&rt->slab, &w->cache, task);
+        wefti_slab_give_here(&rt->slab, &w->cache, task);
     else
         wefti_slab_give(&rt->slab, NULL, task);
 }

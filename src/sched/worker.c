@@ -26,7 +26,7 @@ static inline __attribute__((always_inline)) void complete(struct wefti_worker *
     if (word & WEFTI_JOINED)
         tell_joiner(task);
     else if (wefti_word_refs(word) == 0)
-        wefti_slab_give(&w->rt->slab, &w->cache, task);
+        wefti_slab_give_here(&w->rt->slab, &w->cache, task);
 }
 
 static __attribute__((noinline)) void drop_and_complete(struct wefti_worker *w, struct weft_task *task, void *value) {

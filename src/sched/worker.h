@@ -48,15 +48,20 @@ struct wefti_worker {
     const struct wefti_sched *sched;
     uint32_t index;
     bool shared;            /* other workers may take our tasks */
-    bool searching;         /* counted in idle.searching */
-    bool owes_watch;        /* worker.c: the watch */
     bool watch_found;       /* ... it has found `watched` stuck: the next steal is to take what it holds */
     bool parking;           /* B21: between announcing and being back */
     bool driven;            /* no thread: weft_drive */
     bool central;           /* runs only what the control thread hands it */
     uint8_t waits;          /* what the running poll would wait for: task/waits.h */
-    uint32_t
-        loop_only; /* reasons why fibers do not follow each other without the loop: driven, central, each poll that waits on our stack */
+    union {
+        struct {
+            bool searching;  /* counted in idle.searching */
+            bool owes_watch; /* worker.c: the watch */
+            uint16_t
+                loop_only; /* reasons why fibers do not follow each other without the loop: driven, central, each poll that waits on our stack */
+        };
+        uint32_t unusual; /* one of them is not 0 */
+    };
     struct wefti_help *help; /* the newest poll on our stack that waits */
     uint32_t help_depth; /* how many there are */
     uintptr_t stack_limit; /* of the thread that runs us: do not nest below */

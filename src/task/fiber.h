@@ -53,9 +53,15 @@ struct wefti_fiber {
     uint32_t preempted : 10; /* in a row, without having waited or yielded by itself */
 
     uint8_t stack_log2;
-    bool migrate : 1, has_value : 1;
-    bool discard : 1; /* may be ended in the midst of metered code */
-    bool steady : 1; /* shields hold for as long as it wants, whatever limits they have */
+    union {
+        struct {
+            bool migrate : 1, has_value : 1;
+            bool discard : 1; /* may be ended in the midst of metered code */
+            bool steady : 1; /* shields hold for as long as it wants, whatever limits they have */
+            bool leaves : 1; /* may have something to see to when it ends: `locals`, `owned`, `preempted` */
+        };
+        uint8_t unusual; /* one of them is set */
+    };
     uint8_t preempt_off; /* depth of weft_preempt_off */
     int32_t ops_left; /* metering (fiber/meter.h): until something is due; below 0: it is, and as many are owed */
     _Atomic int64_t waits_since; /* for dumps, to a tick */

@@ -149,20 +149,29 @@ static inline struct weft_task *wefti_slab_take(struct wefti_slab *slab, struct 
     return wefti_slab_born(slot, size_class);
 }
 
-/* Give a slot back, whose last reference is gone. */
-static inline void wefti_slab_give(struct wefti_slab *slab, struct wefti_slab_cache *cache, struct weft_task *task) {
-    unsigned size_class = task->size_class;
-    wefti_memory_dead((char *)task + WEFTI_DEAD_FROM, wefti_slab_size[size_class] - WEFTI_DEAD_FROM);
-    if (WEFTI_UNLIKELY(cache == NULL)) {
-        wefti_slab_give_outside(slab, size_class, &task->link);
-        return;
-    }
-    store_relaxed(&task->word, WEFTI_FREE); /* we hold the last reference; walks do not take FREE slots */
+/* Give a slot back, whose last reference is gone.  The cache is there. */
+static inline void wefti_slab_give_here(struct wefti_slab *slab, struct wefti_slab_cache *cache,
+                                        struct weft_task *task) {
+    size_t size_class = task->size_class;
     struct wefti_magazine *loaded = &cache->classes[size_class].loaded;
+    wefti_memory_dead((char *)task + WEFTI_DEAD_FROM, wefti_slab_size[size_class] - WEFTI_DEAD_FROM);
+    store_relaxed(&task->word, WEFTI_FREE); /* we hold the last reference; walks do not take FREE slots */
     if (WEFTI_UNLIKELY(loaded->count == cache->classes[size_class].limit))
-        wefti_slab_give_full(slab, cache, size_class, &task->link); /* the last call: it needs no frame of ours */
+        wefti_slab_give_full(slab, cache, (unsigned)size_class,
+                             &task->link); /* the last call: it needs no frame of ours */
     else
         wefti_magazine_give(loaded, &task->link);
+}
+
+/* The same with or without. */
+static inline void wefti_slab_give(struct wefti_slab *slab, struct wefti_slab_cache *cache, struct weft_task *task) {
+    if (WEFTI_LIKELY(cache != NULL)) {
+        wefti_slab_give_here(slab, cache, task);
+        return;
+    }
+    unsigned size_class = task->size_class;
+    wefti_memory_dead((char *)task + WEFTI_DEAD_FROM, wefti_slab_size[size_class] - WEFTI_DEAD_FROM);
+    wefti_slab_give_outside(slab, size_class, &task->link);
 }
 
 /* How many slots are not free; the names of the first `room` of them.  When no worker is left, 0 means that nobody holds a reference to anything here, and that
