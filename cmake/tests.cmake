@@ -30,7 +30,8 @@ foreach(kind ${kinds})
     endif()
     target_compile_options(weft-${kind} PRIVATE ${weft_stack_clash}) # as fibers' code should be
     if(NOT kind STREQUAL stress)
-      target_compile_options(weft-${kind} PRIVATE -O1) # most of what there is to compile; the library is as users have it
+      # Most of what there is to compile; the library is as users have it.
+      target_compile_options(weft-${kind} PRIVATE $<IF:$<BOOL:${WEFT_SANITIZE}>,-O0,-O1>)
     endif()
   endif()
 endforeach()
