@@ -36,6 +36,9 @@ mutants: ## weaken every memory order, fence and wake in turn; the tests must no
 
 install: all ## install into PREFIX (/usr/local); DESTDIR is respected
 	@cmake --install "$(BUILD)" --prefix "$(PREFIX)"
+	@PATH="$$PATH:/usr/sbin:/sbin"; folder=$$(sed -n 's|/libweft\.so$$||p' "$(BUILD)/install_manifest.txt"); \
+	    [ -n "$(DESTDIR)" ] || ! ldconfig -NXv 2>/dev/null | grep -qF "$$folder:" || \
+	    ldconfig || echo "run ldconfig as root: programs will not find libweft.so before" >&2
 
 uninstall: ## remove what the last install put there
 	@[ -f "$(BUILD)/install_manifest.txt" ] || { echo "nothing was installed from $(BUILD)" >&2; exit 1; }

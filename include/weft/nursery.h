@@ -88,7 +88,7 @@ WEFT_API int weft_nursery_destroy(weft_nursery *n);
 /* Start a child.  As weft_fiber_spawn, but it belongs to the nursery.  Dropping the handle does not detach it.
  * Call from: anywhere, as long as the nursery is there: its owner, its children (also while the owner awaits: it then stays OPEN until none is
  * left), other threads that are known to be done before.
- * Returns 0; -EPIPE (closed); -ECANCELED (cancelled); what weft_fiber_spawn returns. */
+ * Returns 0; -EPIPE (closed); -ECANCELED (cancelled); -EINVAL (never opened, all zero); what weft_fiber_spawn returns. */
 WEFT_API WEFT_MUST_USE int weft_nursery_spawn(weft_nursery *n, const weft_fiber_spec *spec, weft_task **handle);
 
 /* The short form. */

@@ -11,6 +11,10 @@
  * A supervisor is a nursery whose owner does nothing but watch.  It starts its children in order; when one ends, it starts it again, after a pause that
  * doubles while it keeps failing.  Should that happen too often in a short time (`intensity`), it gives up: it cancels all children, in reverse order,
  * and returns, so that whoever started it can decide (often another supervisor).
+ *
+ * Started is as with weft_fiber_spawn and weft_process_spawn: a child is there (a process has its pid, its name and its mailbox, and a class has been
+ * initialised) before the next is started, but whose function is run first is the scheduler's affair.  Who needs another to have done something
+ * waits for that: asks it (weft_ask), or has an event that it sets.
  */
 #ifndef WEFT_SUPERVISOR_H
 #define WEFT_SUPERVISOR_H

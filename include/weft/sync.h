@@ -209,7 +209,8 @@ WEFT_API void weft_once_init(weft_once *once);
 /* Returns 0; -EBUSY (it is being done, or somebody waits for it); -EINVAL. */
 WEFT_API int weft_once_destroy(weft_once *once);
 /* May suspend.  The first caller runs fn(arg), which may itself wait in a fiber; a cancellation of that caller waits until it has
- * returned, also when the time of its shields is over (weft_shield_until, a nursery's grace): others would be left with half of it.  0: it has been done, and what it wrote is visible.  -EDEADLK (called by fn itself). */
+ * returned, also when the time of its shields is over (weft_shield_until, a nursery's grace): others would be left with half of it.  0: it has been done, and what it wrote is visible.  -EDEADLK (called by fn itself);
+ * -EINVAL (it has not, and there is no fn). */
 WEFT_API int weft_once_run(weft_once *once, void (*fn)(void *arg), void *arg, weft_deadline until);
 WEFT_API WEFT_MUST_USE int weft_once_run_poll(weft_once *once, void (*fn)(void *arg), void *arg, weft_task *self,
                                               weft_wait *wait);

@@ -138,7 +138,7 @@ int weft_subscriber_recv(weft_subscriber *subscriber, void *value, uint64_t *mis
 int weft_subscriber_recv_poll(weft_subscriber *subscriber, weft_task *self, weft_wait *room, void *value,
                               uint64_t *missed) {
     struct wefti_poll_wait *wait = wefti_poll_wait_of(room);
-    int error = subscriber ? wefti_bell_poll_waits(&subscriber->broadcast->bell, wait) : -EINVAL;
+    int error = subscriber && self ? wefti_bell_poll_waits(&subscriber->broadcast->bell, wait) : -EINVAL;
     if (error)
         return wefti_poll_waits(error, WEFTI_A_BROADCAST);
     error = look_locking(subscriber, value, missed);

@@ -115,7 +115,7 @@ int weft_chan_send_poll(weft_chan *handle, weft_task *self, weft_wait *room, con
     struct wefti_chan *ch = wefti_chan_of(handle);
     struct wefti_poll_wait *wait = wefti_poll_wait_of(room);
     static const char nothing[1];
-    if (!ch)
+    if (!ch || !self)
         return -EINVAL;
     if (wefti_poll_wait_is_taken(wait, end_send, ch))
         return -EBUSY;
@@ -131,7 +131,7 @@ int weft_chan_send_poll(weft_chan *handle, weft_task *self, weft_wait *room, con
 int weft_chan_recv_poll(weft_chan *handle, weft_task *self, weft_wait *room, void *value) {
     struct wefti_chan *ch = wefti_chan_of(handle);
     struct wefti_poll_wait *wait = wefti_poll_wait_of(room);
-    if (!ch)
+    if (!ch || !self)
         return -EINVAL;
     if (wefti_poll_wait_is_taken(wait, end_recv, ch))
         return -EBUSY;

@@ -99,7 +99,7 @@ int weft_watch_wait(weft_watch *watch, uint64_t *version, void *value, weft_dead
 
 int weft_watch_wait_poll(weft_watch *watch, weft_task *self, weft_wait *room, uint64_t *version, void *value) {
     struct wefti_poll_wait *wait = wefti_poll_wait_of(room);
-    int error = watch ? wefti_bell_poll_waits(&watch->bell, wait) : -EINVAL;
+    int error = watch && self ? wefti_bell_poll_waits(&watch->bell, wait) : -EINVAL;
     if (error)
         return wefti_poll_waits(error, WEFTI_A_WATCH);
     error = look_locking(watch, version, value);

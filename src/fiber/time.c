@@ -59,10 +59,10 @@ void weft_interval_init(weft_interval *interval, int64_t period) {
 
 /* It is interval->next or later: how many points have passed? */
 static int step(weft_interval *interval, int64_t now) {
-    int64_t passed =
-        now > interval->next ? (now - interval->next) / interval->period : 0; /* beside the one we waited for */
-    int64_t last = interval->next + passed * interval->period;
-    interval->next = last < INT64_MAX - interval->period ? last + interval->period : WEFT_NEVER;
+    int64_t period = interval->period > 0 ? interval->period : 1; /* the field is the caller's, too */
+    int64_t passed = now > interval->next ? (now - interval->next) / period : 0; /* beside the one we waited for */
+    int64_t last = interval->next + passed * period;
+    interval->next = last < INT64_MAX - period ? last + period : WEFT_NEVER;
     return passed < INT_MAX ? (int)passed + 1 : INT_MAX;
 }
 

@@ -79,7 +79,7 @@ static const struct wefti_owner_kind owner_kind = {ended, left};
 static int spawn(struct wefti_nursery *n, const weft_fiber_spec *spec, weft_task **handle) {
     struct wefti_room room;
     weft_fiber_spec funded;
-    if (WEFTI_UNLIKELY(!n))
+    if (WEFTI_UNLIKELY(!n || !n->rt)) /* none, or never opened */
         return -EINVAL;
     if (WEFTI_UNLIKELY(n->fund && !spec->fund)) {
         funded = *spec;

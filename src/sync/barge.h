@@ -69,10 +69,11 @@ int wefti_barge_too_late(struct wefti_sync *sync, uint64_t found);
 
 enum { WEFTI_TRY_AGAIN = 1, WEFTI_OWNED = 2 }; /* waiter.result */
 
-/* A call of some _poll begins.  0: it does not wait yet; WEFTI_TRY_AGAIN; WEFTI_OWNED: it has what it wanted; -EAGAIN; -EBUSY. */
-static inline int wefti_barge_begin(struct wefti_poll_wait *poll, void (*end)(struct wefti_poll_wait *),
-                                    struct wefti_sync *sync, const struct wefti_barge *kind) {
-    int begun = wefti_poll_begin(poll, end, sync, kind->what);
+/* A call of some _poll begins.  0: it does not wait yet; WEFTI_TRY_AGAIN; WEFTI_OWNED: it has what it wanted; -EAGAIN; -EBUSY; -EINVAL. */
+static inline int wefti_barge_begin(struct wefti_poll_wait *poll, const struct weft_task *self,
+                                    void (*end)(struct wefti_poll_wait *), struct wefti_sync *sync,
+                                    const struct wefti_barge *kind) {
+    int begun = wefti_poll_begin(poll, self, end, sync, kind->what);
     return begun == 1 ? (int)poll->waiter.result : begun;
 }
 /* After the first two of those.  0: it has it; -EAGAIN: it waits; -EINVAL. */

@@ -58,7 +58,7 @@ static void end_poll(struct wefti_poll_wait *poll) {
 int weft_barrier_wait_poll(weft_barrier *barrier, weft_task *self, weft_wait *wait) {
     struct wefti_sync *s = sync_of(barrier);
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
-    int error = wefti_poll_begin(poll, end_poll, barrier, WEFTI_A_BARRIER);
+    int error = wefti_poll_begin(poll, self, end_poll, barrier, WEFTI_A_BARRIER);
     if (error)
         return error < 0 ? error : 0;
     wefti_lock_take(&s->lock);

@@ -123,7 +123,7 @@ int weft_cond_wait_poll(weft_cond *cond, weft_mutex *mutex, weft_task *self, wef
     struct wefti_sync_poll *room = wefti_sync_poll_of(wait);
     if (wefti_mutex_polls(mutex, room))
         return wefti_mutex_lock_poll(mutex, self, room, cond); /* C4, again */
-    int error = wefti_poll_begin(&room->poll, end_poll, cond, WEFTI_A_CONDITION);
+    int error = wefti_poll_begin(&room->poll, self, end_poll, cond, WEFTI_A_CONDITION);
     if (error == 1)
         return wefti_mutex_lock_poll(mutex, self, room, cond); /* C4 */
     if (error)

@@ -82,7 +82,7 @@ bool weft_event_is_set(const weft_event *event) { return is_set(sync_of(event));
 int weft_event_wait_poll(weft_event *event, weft_task *self, weft_wait *wait) {
     struct wefti_sync *s = sync_of(event);
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
-    int error = wefti_poll_begin(poll, wefti_poll_leave, s, WEFTI_AN_EVENT);
+    int error = wefti_poll_begin(poll, self, wefti_poll_leave, s, WEFTI_AN_EVENT);
     if (error)
         return error < 0 ? error : 0;
     if (is_set(s))

@@ -87,7 +87,7 @@ int weft_group_wait(weft_group *group, weft_deadline until) {
 int weft_group_wait_poll(weft_group *group, weft_task *self, weft_wait *wait) {
     struct wefti_sync *s = sync_of(group);
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
-    int error = wefti_poll_begin(poll, wefti_poll_leave, s, WEFTI_A_GROUP);
+    int error = wefti_poll_begin(poll, self, wefti_poll_leave, s, WEFTI_A_GROUP);
     if (error)
         return error < 0 ? error : 0;
     if (is_none(s))

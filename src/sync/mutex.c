@@ -66,7 +66,7 @@ bool wefti_mutex_polls(const weft_mutex *mutex, const struct wefti_sync_poll *wa
 int wefti_mutex_lock_poll(weft_mutex *mutex, struct weft_task *self, struct wefti_sync_poll *wait, weft_cond *cond) {
     struct wefti_sync *m = sync_of(mutex);
     uint64_t me = (uint64_t)(uintptr_t)self, found = 0;
-    int begun = wefti_barge_begin(&wait->poll, end_poll, m, &kind);
+    int begun = wefti_barge_begin(&wait->poll, self, end_poll, m, &kind);
     if (begun < 0 || begun == WEFTI_OWNED)
         return begun < 0 ? begun : 0;
     if (!begun) {

@@ -48,6 +48,8 @@ int weft_once_run(weft_once *once, void (*fn)(void *arg), void *arg, weft_deadli
     struct wefti_waiter waiter;
     if (WEFTI_LIKELY(is_done(s)))
         return 0;
+    if (!fn)
+        return -EINVAL;
     uint64_t me = wefti_me(), found;
     if (claim(s, me, &found)) {
         run(s, me, fn, arg);
@@ -77,11 +79,13 @@ int weft_once_run_poll(weft_once *once, void (*fn)(void *arg), void *arg, weft_t
     struct wefti_sync *s = sync_of(once);
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
     uint64_t me = (uint64_t)(uintptr_t)self, found;
-    int error = wefti_poll_begin(poll, wefti_poll_leave, s, WEFTI_DONE_ONCE);
+    int error = wefti_poll_begin(poll, self, wefti_poll_leave, s, WEFTI_DONE_ONCE);
     if (error)
         return error < 0 ? error : 0;
     if (is_done(s))
         return 0;
+    if (!fn)
+        return -EINVAL;
     if (claim(s, me, &found)) {
         run(s, me, fn, arg);
         return 0;

@@ -100,7 +100,7 @@ static void end_poll(struct wefti_poll_wait *poll) {
 static int lock_poll(struct wefti_sync *s, const struct wefti_barge *kind, uint64_t who, struct weft_task *self,
                      weft_wait *wait) {
     struct wefti_sync_poll *poll = wefti_sync_poll_of(wait);
-    int begun = wefti_barge_begin(&poll->poll, end_poll, s, kind);
+    int begun = wefti_barge_begin(&poll->poll, self, end_poll, s, kind);
     if (begun < 0 || begun == WEFTI_OWNED)
         return begun < 0 ? begun : 0;
     uint64_t found = load_relaxed(&s->word); /* only compared */

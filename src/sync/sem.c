@@ -58,7 +58,7 @@ static void end_poll(struct wefti_poll_wait *poll) {
 int weft_sem_acquire_poll(weft_sem *sem, uint32_t permits, weft_task *self, weft_wait *wait) {
     struct wefti_sync *s = sync_of(sem);
     struct wefti_sync_poll *poll = wefti_sync_poll_of(wait);
-    int begun = wefti_barge_begin(&poll->poll, end_poll, s, &kind);
+    int begun = wefti_barge_begin(&poll->poll, self, end_poll, s, &kind);
     if (begun < 0 || begun == WEFTI_OWNED)
         return begun < 0 ? begun : 0;
     uint64_t found = load_relaxed(&s->word); /* only compared */

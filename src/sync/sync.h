@@ -86,9 +86,11 @@ static inline struct wefti_sync_poll *wefti_sync_poll_of(weft_wait *wait) {
 }
 
 /* A call of some _poll begins.  0: it does not wait yet; 1: it was served, and waits no more; -EAGAIN: it waits for this; -EBUSY:
- * for something else. */
-static inline int wefti_poll_begin(struct wefti_poll_wait *poll, void (*end)(struct wefti_poll_wait *), void *thing,
-                                   enum wefti_waits what) {
+ * for something else; -EINVAL: there is nobody to wake. */
+static inline int wefti_poll_begin(struct wefti_poll_wait *poll, const struct weft_task *self,
+                                   void (*end)(struct wefti_poll_wait *), void *thing, enum wefti_waits what) {
+    if (!self)
+        return -EINVAL;
     if (!poll->end)
         return 0;
     if (wefti_poll_wait_is_taken(poll, end, thing))

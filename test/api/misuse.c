@@ -51,6 +51,8 @@ API_TEST(misuse_no_handle, "", .workers = {1}) {
     weft_waker_wake(weft_waker_of(NULL));
 }
 
+static void result_of_once(void *value) { ++*(uint64_t *)value; }
+
 API_TEST(misuse_no_channel, "", .workers = {1}) {
     uint64_t value = 7, version = 0, missed = 0;
     weft_wait wait = {{0}};
@@ -94,6 +96,86 @@ API_TEST(misuse_no_channel, "", .workers = {1}) {
     }
     CHECK_EQ(value, 7);
     CHECK_EQ(version + missed, 0);
+}
+
+/* Nobody to wake: refused before anything is taken, or waited for. */
+API_TEST(misuse_no_self, "", .workers = {1}) {
+    uint64_t value = 7, version = 1;
+    weft_wait wait = {{0}};
+    weft_mutex mutex = WEFT_MUTEX_INIT;
+    weft_cond cond = WEFT_COND_INIT;
+    weft_rwlock rwlock = WEFT_RWLOCK_INIT;
+    weft_sem sem = WEFT_SEM_INIT(1);
+    weft_event event = WEFT_EVENT_INIT;
+    weft_barrier barrier = WEFT_BARRIER_INIT(2);
+    weft_once once = WEFT_ONCE_INIT;
+    weft_group group = WEFT_GROUP_INIT;
+    weft_chan *ch;
+    weft_oneshot_sender *sender;
+    weft_oneshot_receiver *receiver;
+    weft_broadcast *broadcast;
+    weft_subscriber *subscriber;
+    weft_watch *watch;
+    REQUIRE_EQ(weft_chan_create(8, 1, &ch), 0);
+    REQUIRE_EQ(weft_oneshot_create(8, &sender, &receiver), 0);
+    REQUIRE_EQ(weft_broadcast_create(8, 1, &broadcast), 0);
+    REQUIRE_EQ(weft_subscribe(broadcast, &subscriber), 0);
+    REQUIRE_EQ(weft_watch_create(8, NULL, &watch), 0);
+    CHECK_EQ(weft_group_add(&group, 1), 0);
+    CHECK_EQ(weft_mutex_lock_poll(&mutex, NULL, &wait), -EINVAL);
+    CHECK_EQ(weft_cond_wait_poll(&cond, &mutex, NULL, &wait), -EINVAL);
+    CHECK_EQ(weft_rwlock_read_poll(&rwlock, NULL, &wait), -EINVAL);
+    CHECK_EQ(weft_rwlock_write_poll(&rwlock, NULL, &wait), -EINVAL);
+    CHECK_EQ(weft_sem_acquire_poll(&sem, 1, NULL, &wait), -EINVAL);
+    CHECK_EQ(weft_sem_acquire_poll(&sem, 2, NULL, &wait), -EINVAL);
+    CHECK_EQ(weft_event_wait_poll(&event, NULL, &wait), -EINVAL);
+    CHECK_EQ(weft_barrier_wait_poll(&barrier, NULL, &wait), -EINVAL);
+    CHECK_EQ(weft_once_run_poll(&once, result_of_once, &value, NULL, &wait), -EINVAL);
+    CHECK_EQ(weft_group_wait_poll(&group, NULL, &wait), -EINVAL);
+    CHECK_EQ(weft_chan_recv_poll(ch, NULL, &wait, &value), -EINVAL);
+    CHECK_EQ(weft_chan_send_poll(ch, NULL, &wait, &value), -EINVAL);
+    CHECK_EQ(weft_oneshot_recv_poll(receiver, NULL, &wait, &value), -EINVAL);
+    CHECK_EQ(weft_subscriber_recv_poll(subscriber, NULL, &wait, &value, NULL), -EINVAL);
+    CHECK_EQ(weft_watch_wait_poll(watch, NULL, &wait, &version, &value), -EINVAL);
+    CHECK_EQ(value, 7);
+    CHECK_EQ(weft_chan_length(ch), 0);
+    CHECK_EQ(weft_sem_permits(&sem), 1);
+    CHECK_EQ(weft_group_done(&group), 0); /* none of these wakes anybody */
+    CHECK_EQ(weft_event_set(&event), 0);
+    CHECK_EQ(weft_broadcast_send(broadcast, &value), 0);
+    CHECK_EQ(weft_watch_set(watch, &value), 0);
+    CHECK_EQ(weft_oneshot_send(sender, &value), 0);
+    CHECK_EQ(weft_mutex_destroy(&mutex), 0);
+    CHECK_EQ(weft_cond_destroy(&cond), 0);
+    CHECK_EQ(weft_rwlock_destroy(&rwlock), 0);
+    CHECK_EQ(weft_sem_destroy(&sem), 0);
+    CHECK_EQ(weft_event_destroy(&event), 0);
+    CHECK_EQ(weft_barrier_destroy(&barrier), 0);
+    CHECK_EQ(weft_once_destroy(&once), 0);
+    CHECK_EQ(weft_group_destroy(&group), 0);
+    CHECK_EQ(weft_chan_destroy(ch), 0);
+    weft_oneshot_receiver_drop(receiver);
+    weft_unsubscribe(subscriber);
+    weft_broadcast_drop(broadcast);
+    weft_watch_drop(watch);
+}
+
+static weft_poll run_no_once(weft_task *self, void *once) {
+    weft_wait wait = {{0}};
+    CHECK_EQ(weft_once_run_poll(once, NULL, NULL, self, &wait), -EINVAL);
+    return weft_done(self, 0, NULL);
+}
+
+API_TEST(misuse_no_once, "", .workers = {1}) {
+    weft_once once = WEFT_ONCE_INIT;
+    uint64_t value = 0;
+    CHECK_EQ(weft_once_run(&once, NULL, NULL, WEFT_NEVER), -EINVAL);
+    CHECK_EQ(weft_run(NULL, run_no_once, &once, NULL), 0);
+    CHECK(!weft_once_is_done(&once));
+    CHECK_EQ(weft_once_run(&once, result_of_once, &value, WEFT_NEVER), 0);
+    CHECK_EQ(value, 1);
+    CHECK_EQ(weft_once_run(&once, NULL, NULL, WEFT_NEVER), 0); /* it has been done */
+    CHECK_EQ(weft_once_destroy(&once), 0);
 }
 
 /* -- A channel that somebody waits for ---------------------------------------------------------------------- */

@@ -147,8 +147,11 @@ static int use_no_nursery(void *arg) {
     weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
     weft_wait wait = {{0}};
     weft_async call = {NULL};
+    weft_nursery unopened = {{0}};
     int result = 7;
     spec.fn = child;
+    INVALID(weft_nursery_spawn(&unopened, &spec, NULL));
+    INVALID(weft_nursery_go(&unopened, child, NULL, NULL));
     INVALID(weft_nursery_init(NULL, arg, NULL));
     INVALID(weft_nursery_create(arg, NULL, NULL));
     INVALID(weft_nursery_spawn(NULL, &spec, NULL));

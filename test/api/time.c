@@ -369,6 +369,8 @@ API_TEST(time_interval, "", .workers = {1, 2}) {
     weft_interval_init_at(&interval, WEFT_NOW, 1);
     CHECK_EQ(weft_interval_wait(&interval), INT32_MAX); /* more than fit */
     CHECK_GT(interval.next, harness_clock() - 1000 * MS);
+    interval = (weft_interval){0, weft_now()}; /* never set up: a period of 1 */
+    CHECK_GE(weft_interval_wait(&interval), 1);
 }
 
 static int cancelled_interval(void *arg) {
