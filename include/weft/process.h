@@ -192,8 +192,8 @@ WEFT_API uint64_t weft_process_count(weft_runtime *rt);
 
 /* Ask it to end: it gets a WEFT_MESSAGE_CANCEL.  Returns 0; -ESRCH. */
 WEFT_API int weft_process_cancel(weft_runtime *rt, weft_pid pid);
-/* End it: it runs no further (a fiber sees -ECANCELED where it waits), and its reason is `reason`, a negative error.  0; -ESRCH;
- * -EINVAL (no negative error). */
+/* End it, also if it traps exits: it runs no further (a fiber sees -ECANCELED where it waits, under a shield when that is gone), and its reason is
+ * `reason`, a negative error; of several the first.  It may be the caller.  0; -ESRCH; -EINVAL (no negative error). */
 WEFT_API int weft_process_exit(weft_runtime *rt, weft_pid pid, int reason);
 
 /* When one of two linked processes ends with an error, the other ends with that error too, or gets a WEFT_MESSAGE_EXIT if it traps exits.
@@ -219,7 +219,7 @@ typedef struct weft_process_left {
 
 /* Stop all processes, before the runtime is stopped: each is asked to end (WEFT_MESSAGE_CANCEL, error -ESHUTDOWN), also those that are
  * started from now on by others; from outside nothing can be started any more (-ESHUTDOWN).  Who has not ended by `until` (WEFT_NOW: in
- * 10 s) is ended by force, and is reported: the first `room` of them in `left`.
+ * 10 s) is ended by force, which shields do not put off, and is reported: the first `room` of them in `left`.
  * Call from: a plain thread.  Waits until all have ended: one that cannot be stopped is named by weft_dump.
  * Returns how many had to be ended by force; -EINVAL; -EDEADLK (on a worker); -EBUSY (it has been called before); -ENOMEM, -EAGAIN,
  * -ESHUTDOWN; -ECANCELED (the runtime was stopped meanwhile). */

@@ -11,6 +11,9 @@
  * A supervisor is a nursery whose owner does nothing but watch.  It starts its children in order; when one ends, it starts it again, after a pause that
  * doubles while it keeps failing.  Should that happen too often in a short time (`intensity`), it gives up: it cancels all children, in reverse order,
  * and returns, so that whoever started it can decide (often another supervisor).
+ *
+ * A restart that fails (no memory, an init that refuses) counts as one more end with that error.  The list of children is fixed.  For others, as many as
+ * there are requests, use a nursery, or processes that are monitored.
  */
 #ifndef WEFT_SUPERVISOR_H
 #define WEFT_SUPERVISOR_H
@@ -72,11 +75,12 @@ typedef struct weft_supervisor_config {
     {sizeof(weft_supervisor_config), WEFT_STRATEGY_ONE_FOR_ONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* Supervise these children; returns when none is left that runs or will run again.  `children` stays the caller's, and as it is, until then.
- * config may be NULL.
+ * config may be NULL.  What a child starts in weft_nursery_parent() is not supervised, and how it ends does not matter: it is awaited at the end, or
+ * cancelled if there was an error.
  * Call from: a fiber.  May suspend.
  * Returns 0 (all have ended, as they may); what the child returned with which it gave up, -ELOOP if that was no error; -ECANCELED (the caller was
- * cancelled: so were the children, all at once, as those of any nursery); -EINVAL (no children, one without a function, not in a fiber, nonsense in the config); -E2BIG; -ENOMEM, -ESHUTDOWN (the
- * first start failed: none runs). */
+ * cancelled: so were the children, all at once, as those of any nursery); -EINVAL (no children, one without a function, not in a fiber, nonsense in the config); -E2BIG; -ENOMEM, -ESHUTDOWN or
+ * another (the first start of a child failed: none runs). */
 WEFT_API int weft_supervise(const weft_supervisor_config *config, const weft_supervised_fiber *children, size_t count);
 
 /* -- Processes ---------------------------------------------------------------------------------------- */
@@ -89,7 +93,8 @@ WEFT_API int weft_supervise(const weft_supervisor_config *config, const weft_sup
  *     return weft_process_supervise(NULL, children, 2);            // in a process
  *
  * They are started in order, those that need others after them; stopped the other way round.  To stop one it is asked to end
- * (WEFT_MESSAGE_CANCEL), and ended by force when the config's `grace` is over. */
+ * (WEFT_MESSAGE_CANCEL), and ended by force when the config's `grace` is over: then shields do not protect it, either, and if it is a supervisor, so are those
+ * below it.  A supervisor of supervisors therefore needs a longer grace than they have, or one below 0. */
 typedef struct weft_process_child {
     const char *name; /* in `needs` of others, and for dumps if the spec has none; NULL: nobody needs it */
     weft_process_spec spec; /* how it is started, each time */

@@ -86,17 +86,23 @@ void wefti_process_execute(struct weft_task *task) {
     wefti_task_unref(task, 0);
 }
 
-int weft_process_exit(weft_runtime *rt, weft_pid pid, int reason) {
-    if (reason >= 0)
-        return -EINVAL;
-    struct wefti_process *process = wefti_process_lock(wefti_processes_of(rt, false), pid);
+static int end(struct wefti_processes *table, weft_pid pid, int reason, bool force) {
+    struct wefti_process *process = wefti_process_lock(table, pid);
     if (!process)
         return -ESRCH;
     struct weft_task *task = wefti_process_condemn(process, reason);
     wefti_lock_give(&process->lock);
+    if (force && wefti_task_is_fiber(task))
+        wefti_fiber_limit(wefti_fiber_of(task), weft_after(0));
     wefti_process_execute(task);
     return 0;
 }
+
+int weft_process_exit(weft_runtime *rt, weft_pid pid, int reason) {
+    return reason < 0 ? end(wefti_processes_of(rt, false), pid, reason, false) : -EINVAL;
+}
+
+void wefti_process_force(struct wefti_processes *table, weft_pid pid) { end(table, pid, -ECANCELED, true); }
 
 int weft_process_cancel(weft_runtime *rt, weft_pid pid) {
     struct wefti_processes *table = wefti_processes_of(rt, false);
