@@ -443,6 +443,7 @@ struct wefti_message *wefti_records_sweep(struct wefti_process *process);
 struct wefti_message *wefti_records_take_all(struct wefti_process *process);
 
 /* -- name.c ------------------------------------------------------------------------------------------------ */
+/* At its end, under names_lock. */
 void wefti_names_end(struct wefti_process *process);
 void wefti_names_fini(struct wefti_names *names);
 
