@@ -70,7 +70,7 @@ static void hear(struct actor *me, const weft_message *m) {
         REQUIRE_LE(m->error, 0);
         REQUIRE(!weft_process_is_alive(NULL, m->from));
         for (unsigned j = 0; j < NAMES; j++)
-            REQUIRE_NE(weft_whereis(NULL, name_of[j]), m->from);
+            REQUIRE(m->from == WEFT_PID_NONE || weft_whereis(NULL, name_of[j]) != m->from); /* or a place was empty */
         me->monitor[i].number = 0;
         atomic_fetch_add(&downs, 1);
         break;
