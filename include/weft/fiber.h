@@ -79,7 +79,8 @@ WEFT_API int weft_fiber_run(const weft_config *config, weft_fiber_fn fn, void *a
 /* In a fiber: leave a result's value for the joiner.  Elsewhere it ends the process with a message. */
 WEFT_API void weft_fiber_result(void *value);
 
-/* Let others run.  Returns 0; -ECANCELED (the fiber has been cancelled); -EINVAL (in a poll task).  On a plain thread it lets
+/* Let others run.  Fibers of this worker that have begun have their turn first; what else is queued here may have to wait for some dozens of yields.
+ * Returns 0; -ECANCELED (the fiber has been cancelled); -EINVAL (in a poll task).  On a plain thread it lets
  * other threads run. */
 WEFT_API int weft_yield(void);
 

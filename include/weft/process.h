@@ -57,7 +57,7 @@ typedef struct weft_message {
 /* Copy a message into a mailbox.  rt NULL: the caller's runtime.  From anywhere.
  * Returns 0; -ESRCH (no such process, or it has ended); -ENOBUFS (its mailbox is full, and its policy is to refuse); -EMSGSIZE (larger
  * than 4 GiB, or than its mailbox); -ENOMEM; -EINVAL (no runtime).  With the policy `block` it waits in a fiber or thread: then also
- * -ECANCELED.  (In a step of a class it does not wait: -ENOBUFS.) */
+ * -ECANCELED.  (In a step of a class, and for room in one's own mailbox, it does not wait: -ENOBUFS.) */
 WEFT_API int weft_send(weft_runtime *rt, weft_pid to, uint64_t tag, const void *data, size_t size);
 
 /* The same, but never waits: -ENOBUFS also when the policy is to block. */
@@ -73,7 +73,8 @@ WEFT_API int weft_send_ref(weft_runtime *rt, weft_pid to, uint64_t tag, void *da
 
 /* Send, and wait for a reply: a message with the same tag, which weft_reply sends.  In a process that is a fiber.  Other messages wait.
  * A reply that comes too late is thrown away, as is a second one; one that is waited for comes also when the caller's own mailbox is full, but not if it
- * is larger than all of that: then weft_reply says -EMSGSIZE, and may be called again with less.
+ * is larger than all of that: then weft_reply says -EMSGSIZE, and may be called again with less.  A question that a full mailbox drops, as its policy
+ * is, is not answered: give a deadline.
  * Returns 0 and fills `reply`; -ETIMEDOUT; -ECANCELED; -ESRCH (also: it ended before it replied); -EINVAL (not in such a process); -EDEADLK (it
  * is the caller; in a filter); and as weft_send. */
 WEFT_API int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, weft_deadline until);
@@ -125,8 +126,8 @@ struct weft_process_class {
     const char *name;
     const char *const *methods; /* entry points, ended by NULL; NULL: any */
     size_t state_size; /* at most WEFT_PROCESS_STATE_MAX, zeroed; larger state goes behind a pointer */
-    /* Once, before the first step, in the call of weft_process_spawn.  A negative error refuses the process: nothing has been started, and
-     * close is not called.  May be NULL, as close. */
+    /* Once, before the first step, in the call of weft_process_spawn: weft_self() is who calls that, and `self` is not there yet (-ESRCH).  A negative
+     * error refuses the process: nothing has been started, and close is not called.  May be NULL, as close. */
     int (*init)(void *state, weft_pid self, const char *method, const void *input, size_t size);
     /* Again and again, with what came since.  Returns 0, or a negative error that ends the process. */
     int (*step)(void *state, const weft_message *events, size_t count, weft_step *out);
@@ -192,8 +193,8 @@ WEFT_API uint64_t weft_process_count(weft_runtime *rt);
 
 /* Ask it to end: it gets a WEFT_MESSAGE_CANCEL.  Returns 0; -ESRCH. */
 WEFT_API int weft_process_cancel(weft_runtime *rt, weft_pid pid);
-/* End it: it runs no further (a fiber sees -ECANCELED where it waits), and its reason is `reason`, a negative error.  0; -ESRCH;
- * -EINVAL (no negative error). */
+/* End it, also if it traps exits: it runs no further (a fiber sees -ECANCELED where it waits, under a shield when that is gone), and its reason is
+ * `reason`, a negative error; of several the first.  It may be the caller.  0; -ESRCH; -EINVAL (no negative error). */
 WEFT_API int weft_process_exit(weft_runtime *rt, weft_pid pid, int reason);
 
 /* When one of two linked processes ends with an error, the other ends with that error too, or gets a WEFT_MESSAGE_EXIT if it traps exits.
@@ -219,7 +220,7 @@ typedef struct weft_process_left {
 
 /* Stop all processes, before the runtime is stopped: each is asked to end (WEFT_MESSAGE_CANCEL, error -ESHUTDOWN), also those that are
  * started from now on by others; from outside nothing can be started any more (-ESHUTDOWN).  Who has not ended by `until` (WEFT_NOW: in
- * 10 s) is ended by force, and is reported: the first `room` of them in `left`.
+ * 10 s) is ended by force, which a fiber's shields do not put off, and is reported: the first `room` of them in `left`.
  * Call from: a plain thread.  Waits until all have ended: one that cannot be stopped is named by weft_dump.
  * Returns how many had to be ended by force; -EINVAL; -EDEADLK (on a worker); -EBUSY (it has been called before); -ENOMEM, -EAGAIN,
  * -ESHUTDOWN; -ECANCELED (the runtime was stopped meanwhile). */
@@ -227,8 +228,9 @@ WEFT_API int weft_process_stop_all(weft_runtime *rt, weft_deadline until, weft_p
 
 /* -- Names and groups --------------------------------------------------------------------------------- */
 
-/* A name for a process, until it ends or the name is taken back.  The string is copied, at most 63 bytes.
- * Returns 0; -EEXIST; -ESRCH; -EINVAL; -ENOMEM. */
+/* A name for a process, until it ends or the name is taken back: who is told of its end, or finds that it is not alive, finds the name free.  A process
+ * may have several.  The string is copied, at most 63 bytes.
+ * Returns 0; -EEXIST; -ESRCH (no such process; unregister: no such name); -EINVAL; -ENOMEM. */
 WEFT_API int weft_register(weft_runtime *rt, const char *name, weft_pid pid);
 WEFT_API int weft_unregister(weft_runtime *rt, const char *name);
 WEFT_API weft_pid weft_whereis(weft_runtime *rt, const char *name);

@@ -15,6 +15,9 @@
  * Started is as with weft_fiber_spawn and weft_process_spawn: a child is there (a process has its pid, its name and its mailbox, and a class has been
  * initialised) before the next is started, but whose function is run first is the scheduler's affair.  Who needs another to have done something
  * waits for that: asks it (weft_ask), or has an event that it sets.
+ *
+ * A restart that fails (no memory, an init that refuses) counts as one more end with that error.  The list of children is fixed.  For others, as many as
+ * there are requests, use a nursery, or processes that are monitored.
  */
 #ifndef WEFT_SUPERVISOR_H
 #define WEFT_SUPERVISOR_H
@@ -67,7 +70,8 @@ typedef struct weft_supervisor_config {
     double backoff_jitter; /* ... and random by so much either way; 0 = 0.1; below 0: none */
     int64_t stable; /* a child that has run for so long begins anew with the first pause; 0 = 5 s */
     int64_t grace; /* as weft_nursery_config, but 0 = 10 s; below 0: as long as they want */
-    /* Told of every start and end, on the supervisor's stack.  status: of WEFT_SUPERVISED_ENDED.  May be NULL; may wait. */
+    /* Told of every start and end, on the supervisor's stack.  status: of WEFT_SUPERVISED_ENDED.  May be NULL; may wait, but not
+     * receive messages: those are the supervisor's. */
     void (*report)(void *arg, size_t child, weft_supervised what, int status);
     void *report_arg;
 } weft_supervisor_config;
@@ -76,11 +80,12 @@ typedef struct weft_supervisor_config {
     {sizeof(weft_supervisor_config), WEFT_STRATEGY_ONE_FOR_ONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* Supervise these children; returns when none is left that runs or will run again.  `children` stays the caller's, and as it is, until then.
- * config may be NULL.
+ * config may be NULL.  What a child starts in weft_nursery_parent() is not supervised, and how it ends does not matter: it is awaited at the end, or
+ * cancelled if there was an error.
  * Call from: a fiber.  May suspend.
  * Returns 0 (all have ended, as they may); what the child returned with which it gave up, -ELOOP if that was no error; -ECANCELED (the caller was
- * cancelled: so were the children, all at once, as those of any nursery); -EINVAL (no children, one without a function, not in a fiber, nonsense in the config); -E2BIG; -ENOMEM, -ESHUTDOWN (the
- * first start failed: none runs). */
+ * cancelled: so were the children, all at once, as those of any nursery); -EINVAL (no children, one without a function, not in a fiber, nonsense in the config); -E2BIG; -ENOMEM, -ESHUTDOWN or
+ * another (the first start of a child failed: none runs). */
 WEFT_API int weft_supervise(const weft_supervisor_config *config, const weft_supervised_fiber *children, size_t count);
 
 /* -- Processes ---------------------------------------------------------------------------------------- */
@@ -93,7 +98,8 @@ WEFT_API int weft_supervise(const weft_supervisor_config *config, const weft_sup
  *     return weft_process_supervise(NULL, children, 2);            // in a process
  *
  * They are started in order, those that need others after them; stopped the other way round.  To stop one it is asked to end
- * (WEFT_MESSAGE_CANCEL), and ended by force when the config's `grace` is over. */
+ * (WEFT_MESSAGE_CANCEL), and ended by force when the config's `grace` is over: then shields do not protect it, either, and if it is a supervisor, so are those
+ * below it.  A supervisor of supervisors therefore needs a longer grace than they have, or one below 0. */
 typedef struct weft_process_child {
     const char *name; /* in `needs` of others, and for dumps if the spec has none; NULL: nobody needs it */
     weft_process_spec spec; /* how it is started, each time */

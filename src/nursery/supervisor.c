@@ -34,6 +34,8 @@ static int run_slot(void *arg) {
 /* Under the nursery's lock, when a child has ended; whom to wake. */
 static wefti_waker told(struct wefti_nursery *n, struct wefti_fiber *fiber) {
     (void)n;
+    if (fiber->fn != run_slot)
+        return 0; /* a sibling that a child has started: nobody supervises it */
     struct slot *slot = fiber->task.pointer;
     slot->status = load_own(&fiber->task.status);
     slot->ended = true;
@@ -157,6 +159,8 @@ int weft_supervise(const weft_supervisor_config *given, const weft_supervised_fi
     if (!error) {
         wefti_nursery_of(&sup.nursery)->told = told;
         error = wefti_sup_run(&sup.sup);
+        if (error) /* what its children have started here */
+            weft_nursery_cancel(&sup.nursery);
         int ended = weft_nursery_await(&sup.nursery);
         wefti_assert(!wefti_nursery_of(&sup.nursery)->bound,
                      (unsigned)-ended); /* else a child has left something open on our stack */

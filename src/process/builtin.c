@@ -1,16 +1,12 @@
 /* builtin.c - the library's own commands that complete at once. */
 #include "process/helper.h"
 
-static int done(const weft_command *command, int error, const void *data, size_t size) {
-    return error ? error : weft_command_complete(command->rt, command->from, command->tag, 0, data, size);
-}
-
 static int tell_time(const weft_command *command, void *arg) {
     (void)arg;
     if (command->size)
         return -EINVAL;
     int64_t now = weft_now();
-    return done(command, 0, &now, sizeof now);
+    return wefti_command_done(command, 0, &now, sizeof now);
 }
 
 static int cancel(const weft_command *command, void *arg) {
@@ -18,7 +14,7 @@ static int cancel(const weft_command *command, void *arg) {
     if (command->size != sizeof(uint64_t))
         return -EINVAL;
     uint64_t tag = *(const uint64_t *)command->data;
-    return done(command, wefti_helper_cancel_tag(wefti_process_self(), tag) ? 0 : -ESRCH, NULL, 0);
+    return wefti_command_done(command, wefti_helper_cancel_tag(wefti_process_self(), tag) ? 0 : -ESRCH, NULL, 0);
 }
 
 static int spawn(const weft_command *command, void *arg) {
@@ -30,7 +26,7 @@ static int spawn(const weft_command *command, void *arg) {
     int error = asked->linked      ? weft_process_spawn_linked(&asked->spec, &spawned.pid)
                 : asked->monitored ? weft_process_spawn_monitored(&asked->spec, &spawned.pid, &spawned.monitor)
                                    : weft_process_spawn(command->rt, &asked->spec, &spawned.pid, NULL);
-    return done(command, error, &spawned, sizeof spawned);
+    return wefti_command_done(command, error, &spawned, sizeof spawned);
 }
 
 /* LINK, UNLINK, MONITOR, DEMONITOR: one number. */
@@ -41,10 +37,12 @@ static int link_or_monitor(const weft_command *command, void *arg) {
     uint64_t number = *(const uint64_t *)command->data, monitor;
     int error;
     switch (command->command) {
-    case WEFT_COMMAND_LINK: return done(command, weft_link(number), NULL, 0);
-    case WEFT_COMMAND_UNLINK: return done(command, weft_unlink(number), NULL, 0);
-    case WEFT_COMMAND_DEMONITOR: return done(command, weft_demonitor(number), NULL, 0);
-    default: error = weft_monitor(number, &monitor); return done(command, error, &monitor, sizeof monitor);
+    case WEFT_COMMAND_LINK: return wefti_command_done(command, weft_link(number), NULL, 0);
+    case WEFT_COMMAND_UNLINK: return wefti_command_done(command, weft_unlink(number), NULL, 0);
+    case WEFT_COMMAND_DEMONITOR: return wefti_command_done(command, weft_demonitor(number), NULL, 0);
+    default:
+        error = weft_monitor(number, &monitor);
+        return wefti_command_done(command, error, &monitor, sizeof monitor);
     }
 }
 

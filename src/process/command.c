@@ -51,16 +51,28 @@ static const struct handler *find(struct wefti_processes *table, unsigned comman
 }
 
 /* The request becomes its completion: that never lacks memory. */
-static void fail(struct wefti_processes *table, weft_pid pid, struct wefti_message *message, int error) {
+static void answer(struct wefti_processes *table, weft_pid pid, struct wefti_message *message, int error,
+                   const void *data, size_t size) {
     if (!message->is_inline)
         message->outside.release(message->outside.data);
     message->is_inline = true;
-    message->size = 0;
+    message->size = (uint32_t)size;
+    wefti_message_copy(message->bytes, data, size);
     message->from = WEFT_PID_NONE;
     message->error = error;
     struct wefti_process *process = wefti_process_find(table, pid);
     if (!process || !wefti_mailbox_push_system(process, wefti_pid_generation(pid), message))
         wefti_message_free(table, message);
+}
+
+int wefti_command_done(const weft_command *command, int error, const void *data, size_t size) {
+    struct wefti_request *request = (struct wefti_request *)(uintptr_t)command; /* its first field */
+    if (error)
+        return error;
+    struct wefti_message *message = request->message;
+    request->message = NULL;
+    answer(request->table, command->from, message, 0, data, size);
+    return 0;
 }
 
 void wefti_commands_dispatch(struct wefti_commands *commands, weft_pid pid) {
@@ -72,11 +84,11 @@ void wefti_commands_dispatch(struct wefti_commands *commands, weft_pid pid) {
         unsigned number = (unsigned)message->error;
         const struct handler *handler = find(table, number);
         weft_command_fn fn = handler ? handler->fn : wefti_builtin(number);
-        weft_command command = {table->rt, pid, number, shown.tag, shown.data, shown.size};
-        int error = fn ? fn(&command, handler ? handler->arg : NULL) : -ENOSYS; /* W39 */
+        struct wefti_request request = {{table->rt, pid, number, shown.tag, shown.data, shown.size}, table, message};
+        int error = fn ? fn(&request.command, handler ? handler->arg : NULL) : -ENOSYS; /* W39 */
         if (error < 0)
-            fail(table, pid, message, error);
-        else
+            answer(table, pid, message, error, NULL, 0);
+        else if (request.message)
             wefti_message_free(table, message);
     }
 }

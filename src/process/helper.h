@@ -51,6 +51,17 @@ int wefti_helper_go(const weft_command *command, void (*fn)(struct wefti_job_for
 /* A connection that is told to nobody is closed: the release function of a completion that carries one, until it is seen. */
 void wefti_socket_unseen(void *data);
 
+/* -- command.c ----------------------------------------------------------------------------------------------- */
+/* What a handler is given, as the library's own know it. */
+struct wefti_request {
+    weft_command command;
+    struct wefti_processes *table;
+    struct wefti_message *message; /* NULL: it has become the completion */
+};
+/* One of the library's own is done; data: at most WEFTI_MESSAGE_INLINE bytes, and none of the command's.  Its memory is there: what has been done is
+ * not told as a failure.  Returns what the handler returns. */
+int wefti_command_done(const weft_command *command, int error, const void *data, size_t size);
+
 /* -- builtin.c ----------------------------------------------------------------------------------------------- */
 #define WEFTI_COMMAND_FIRST 192u
 #define WEFTI_COMMAND_END 256u

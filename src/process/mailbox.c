@@ -126,18 +126,42 @@ static void trim(const struct wefti_process_rest *box, struct wefti_chain *chain
     }
 }
 
-/* Wait for room: whoever makes some puts our message in. */
-static int wait_for_room(struct wefti_process *process, struct wefti_waiter *waiter, int64_t until) {
-    int why = wefti_waiter_wait(waiter, until, "room in a mailbox");
-    if (why) {
-        wefti_lock_take(&process->lock);
-        bool was = wefti_waiters_remove(&wefti_rest(process)->senders, waiter);
+/* The first of those who wait, if there is room for it now.  Under the lock, which is given back.  False: it was not so, or the process has ended, and
+ * they are about to be turned away.  *first: as append. */
+static bool let_in(struct wefti_process *process, bool *first) {
+    struct wefti_process_rest *box = wefti_rest(process);
+    if (!wefti_process_is_there(process) || !box->senders.first || !has_room(box, box->senders.first->slot)) {
         wefti_lock_give(&process->lock);
-        if (was)
-            return why;
-        wefti_waiter_settle(waiter); /* it is in, or the process has ended */
+        return false;
     }
-    return (int)waiter->result;
+    struct wefti_waiter *waiter = wefti_waiters_take(&box->senders);
+    *first |= append(box, waiter->slot);
+    waiter->result = 0;
+    wefti_waker waker = wefti_waiter_serve(waiter);
+    wefti_lock_give(&process->lock);
+    wefti_waiter_wake(waker);
+    return true;
+}
+
+/* Wait for room: whoever makes some puts our message in. */
+static int wait_for_room(struct wefti_processes *table, struct wefti_process *process, weft_pid to,
+                         struct wefti_waiter *waiter, int64_t until) {
+    bool first = false;
+    int why = wefti_waiter_wait(waiter, until, "room in a mailbox");
+    if (!why)
+        return (int)waiter->result;
+    wefti_lock_take(&process->lock);
+    if (!wefti_waiters_remove(&wefti_rest(process)->senders, waiter)) {
+        wefti_lock_give(&process->lock);
+        wefti_waiter_settle(waiter); /* it is in, or the process has ended */
+        return (int)waiter->result;
+    }
+    while (let_in(process, &first)) /* who came behind us may be smaller */
+        if (!wefti_process_lock(table, to))
+            break;
+    if (first)
+        wake(table, process);
+    return why;
 }
 
 /* Under the lock, which is given back.  To a bounded mailbox the one answer that is waited for comes as what the system says does, or else a full
@@ -183,13 +207,14 @@ static int send_bounded(struct wefti_processes *table, weft_pid to, struct wefti
         first = append(box, message);
     } else if (process->policy == WEFT_MAILBOX_DROP_NEWEST) {
         wefti_chain_append(&dropped, &message->link);
-    } else if (process->policy == WEFT_MAILBOX_REFUSE || until == WEFT_NOW || wefti_waiter_init(&waiter)) {
-        error = -ENOBUFS; /* also: a class must not wait */
+    } else if (process->policy == WEFT_MAILBOX_REFUSE || until == WEFT_NOW || process == wefti_process_self() ||
+               wefti_waiter_init(&waiter)) {
+        error = -ENOBUFS; /* also: a class must not wait, and nobody for himself */
     } else {
         waiter.slot = message;
         wefti_waiters_append(&box->senders, &waiter);
         wefti_lock_give(&process->lock);
-        return wait_for_room(process, &waiter, until);
+        return wait_for_room(table, process, to, &waiter, until);
     }
     wefti_lock_give(&process->lock);
     if (first)
@@ -206,16 +231,9 @@ void wefti_mailbox_make_room(struct wefti_process *process, uint32_t count, uint
     wefti_lock_take(&process->lock);
     box->queued -= count;
     box->queued_bytes -= bytes;
-    while (box->senders.first && has_room(box, box->senders.first->slot)) {
-        struct wefti_waiter *waiter = wefti_waiters_take(&box->senders);
-        append(box, waiter->slot); /* we run: no wake */
-        waiter->result = 0;
-        wefti_waker waker = wefti_waiter_serve(waiter);
-        wefti_lock_give(&process->lock);
-        wefti_waiter_wake(waker);
+    bool first = false; /* we run: no wake */
+    while (let_in(process, &first))
         wefti_lock_take(&process->lock);
-    }
-    wefti_lock_give(&process->lock);
 }
 
 static void take_ordered(struct wefti_process *process) {

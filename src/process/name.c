@@ -206,14 +206,11 @@ static int remove_name(struct weft_runtime *rt, const char *text, weft_pid pid, 
 }
 
 void wefti_names_end(struct wefti_process *process) {
-    struct wefti_processes *table = process->table;
     process->named = false;
-    wefti_lock_take(&table->names_lock);
     for (struct wefti_member *member; (member = wefti_rest(process)->names);) {
         wefti_rest(process)->names = member->also;
-        take_out(table->names, member);
+        take_out(process->table->names, member);
     }
-    wefti_lock_give(&table->names_lock);
 }
 
 void wefti_names_fini(struct wefti_names *names) {

@@ -32,7 +32,7 @@ int wefti_command_send(const weft_command *command, void *arg) {
     int error = deliver(wefti_process_self()->table, asked, command->size, command->from, WEFT_NOW);
     if (error == -ENOBUFS && asked->until != WEFT_NOW) /* full: if its policy is to wait, there */
         return wefti_helper_go(command, send_later, "a message");
-    return error ? error : weft_command_complete(command->rt, command->from, command->tag, 0, NULL, 0);
+    return wefti_command_done(command, error, NULL, 0);
 }
 
 /* -- Channels -------------------------------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ int wefti_command_chan_send(const weft_command *command, void *arg) {
     int error = weft_chan_send(asked->chan, asked + 1, WEFT_NOW);
     if (error == -ETIMEDOUT && asked->until != WEFT_NOW)
         return wefti_helper_go(command, chan_send_later, "a channel");
-    return error ? error : weft_command_complete(command->rt, command->from, command->tag, 0, NULL, 0);
+    return wefti_command_done(command, error, NULL, 0);
 }
 
 /* Behind the payload there is room for the value. */
@@ -80,7 +80,7 @@ int wefti_command_chan_recv(const weft_command *command, void *arg) {
     int error = large ? -ETIMEDOUT : weft_chan_recv(asked->chan, value, WEFT_NOW);
     if (error == -ETIMEDOUT && (large || asked->until != WEFT_NOW))
         return wefti_helper_go(command, large ? chan_recv_large : chan_recv_later, "a channel");
-    return error ? error : weft_command_complete(command->rt, command->from, command->tag, 0, value, asked->size);
+    return wefti_command_done(command, error, value, asked->size);
 }
 
 /* -- Blocking calls --------------------------------------------------------------------------------------------- */

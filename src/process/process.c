@@ -28,6 +28,13 @@ bool weft_process_is_alive(weft_runtime *rt, weft_pid pid) {
 static struct wefti_message *leave(struct wefti_process *process, int *reason) {
     struct wefti_chain unread = {NULL, NULL, 0};
     wefti_lock_take(&process->lock);
+    bool named = process->named;
+    if (WEFTI_UNLIKELY(named)) { /* names go with it: who finds it ended finds them free.  Their lock comes first. */
+        wefti_lock_give(&process->lock);
+        wefti_lock_take(&process->table->names_lock);
+        wefti_lock_take(&process->lock);
+        wefti_names_end(process);
+    }
     struct wefti_message *links = wefti_records_take_all(process);
     store_relaxed(&process->alive, false); /* the lock orders it */
     *reason = process->reason ? process->reason : *reason;
@@ -36,12 +43,12 @@ static struct wefti_message *leave(struct wefti_process *process, int *reason) {
     bool waited_for =
         process->bounded && wefti_rest(process)->senders.first; /* nobody comes after this: it is not alive */
     wefti_lock_give(&process->lock);
+    if (WEFTI_UNLIKELY(named))
+        wefti_lock_give(&process->table->names_lock);
     if (WEFTI_UNLIKELY(waited_for))
         wefti_mailbox_turn_away(process);
     if (unread.count)
         wefti_messages_free(process->table, &unread);
-    if (WEFTI_UNLIKELY(process->named)) /* nobody gives it one any more */
-        wefti_names_end(process);
     return links;
 }
 
@@ -86,17 +93,23 @@ void wefti_process_execute(struct weft_task *task) {
     wefti_task_unref(task, 0);
 }
 
-int weft_process_exit(weft_runtime *rt, weft_pid pid, int reason) {
-    if (reason >= 0)
-        return -EINVAL;
-    struct wefti_process *process = wefti_process_lock(wefti_processes_of(rt, false), pid);
+static int end(struct wefti_processes *table, weft_pid pid, int reason, bool force) {
+    struct wefti_process *process = wefti_process_lock(table, pid);
     if (!process)
         return -ESRCH;
     struct weft_task *task = wefti_process_condemn(process, reason);
     wefti_lock_give(&process->lock);
+    if (force && wefti_task_is_fiber(task))
+        wefti_fiber_limit(wefti_fiber_of(task), weft_after(0));
     wefti_process_execute(task);
     return 0;
 }
+
+int weft_process_exit(weft_runtime *rt, weft_pid pid, int reason) {
+    return reason < 0 ? end(wefti_processes_of(rt, false), pid, reason, false) : -EINVAL;
+}
+
+void wefti_process_force(struct wefti_processes *table, weft_pid pid) { end(table, pid, -ECANCELED, true); }
 
 int weft_process_cancel(weft_runtime *rt, weft_pid pid) {
     struct wefti_processes *table = wefti_processes_of(rt, false);

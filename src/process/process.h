@@ -368,6 +368,8 @@ struct wefti_process *wefti_process_self(void);
 /* Under its lock: it is to end for that reason, if it has none yet.  Then, without the lock, execute what this returns: its task. */
 struct weft_task *wefti_process_condemn(struct wefti_process *process, int reason);
 void wefti_process_execute(struct weft_task *task);
+/* End it, with -ECANCELED: its time is over, and shields do not put that off. */
+void wefti_process_force(struct wefti_processes *table, weft_pid pid);
 /* weft_process_spawn for the library's own. */
 int wefti_process_spawn_own(struct weft_runtime *rt, const weft_process_spec *spec, weft_task **handle);
 
@@ -441,6 +443,7 @@ struct wefti_message *wefti_records_sweep(struct wefti_process *process);
 struct wefti_message *wefti_records_take_all(struct wefti_process *process);
 
 /* -- name.c ------------------------------------------------------------------------------------------------ */
+/* At its end, under names_lock. */
 void wefti_names_end(struct wefti_process *process);
 void wefti_names_fini(struct wefti_names *names);
 

@@ -27,7 +27,7 @@ static void note(struct stop *stop, weft_pid pid) {
     }
     stop->forced++;
     wefti_lock_give(&process->lock);
-    weft_process_exit(stop->table->rt, pid, -ECANCELED);
+    wefti_process_force(stop->table, pid);
 }
 
 /* One pass over all: tell each, or (late) end it, and wait for it.  How many there were. */

@@ -95,7 +95,7 @@ static void stop(struct wefti_sup *sup, size_t at) {
     if (weft_process_cancel(self->self->table->rt, slot->pid) == -ENOMEM)
         until = WEFT_NOW;
     if (listen(self, at, until)) {
-        weft_process_exit(self->self->table->rt, slot->pid, -ECANCELED);
+        wefti_process_force(self->self->table, slot->pid);
         while (listen(self, at, WEFT_NEVER)) /* our own grace is over: firmly */
             wefti_receive_firmly(self->self, "a child");
     }

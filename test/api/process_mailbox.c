@@ -399,6 +399,76 @@ API_TEST(process_bound_blocks, "W29 W40", .workers = {2, 4}) {
     fixture_end(rt);
 }
 
+/* One that waits gives up: those behind it, who are smaller, do not wait for it any more.  Nobody else makes room: the receiver waits for theirs. */
+static bool is_small(const weft_message *m, void *arg) {
+    (void)arg;
+    return m->tag == 3;
+}
+static int receive_small(void *arg) {
+    weft_message m;
+    int error = 0;
+    for (uintptr_t i = (uintptr_t)arg; i > 0 && !error; i--)
+        error = weft_receive(&m, is_small, NULL, in_time());
+    return error;
+}
+static int send_large(void *arg) {
+    static const char bytes[80];
+    return weft_send(NULL, full, 2, bytes, (uintptr_t)arg);
+}
+static int send_small(void *arg) {
+    static const char bytes[10];
+    (void)arg;
+    return weft_send(NULL, full, 3, bytes, sizeof bytes);
+}
+API_TEST(process_bound_block_gives_up, "W29 W40", .workers = {1, 2, 4}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    static const char bytes[60];
+    weft_task *task, *large, *small[3];
+    spec.fn = receive_small;
+    spec.arg = (void *)3;
+    spec.max_bytes = 100;
+    spec.policy = WEFT_MAILBOX_BLOCK;
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, &full, &task), 0);
+    REQUIRE_EQ(weft_send(rt, full, 1, bytes, sizeof bytes), 0);
+    REQUIRE_EQ(weft_fiber_go(rt, send_large, (void *)80, &large), 0);
+    REQUIRE_EVENTUALLY(strcmp(weft_task_state(large), "idle") == 0);
+    for (int i = 0; i < 3; i++) {
+        REQUIRE_EQ(weft_fiber_go(rt, send_small, NULL, &small[i]), 0);
+        REQUIRE_EVENTUALLY(strcmp(weft_task_state(small[i]), "idle") == 0);
+    }
+    weft_task_cancel(large);
+    CHECK_EQ(fixture_finish(large).status, -ECANCELED);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(fixture_finish(small[i]).status, 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    fixture_end(rt);
+}
+
+/* Nobody waits for room in its own mailbox. */
+static int fill_own(void *arg) {
+    weft_message m;
+    (void)arg;
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(weft_send(NULL, weft_self(), 1, NULL, 0), 0);
+        CHECK_EQ(weft_send(NULL, weft_self(), 2, NULL, 0), -ENOBUFS);
+        REQUIRE_EQ(weft_receive(&m, NULL, NULL, WEFT_NOW), 0);
+        CHECK_EQ(m.tag, 1);
+    }
+    return 0;
+}
+API_TEST(process_bound_block_own, "W30", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_task *task;
+    spec.fn = fill_own;
+    spec.max_messages = 1;
+    spec.policy = WEFT_MAILBOX_BLOCK;
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    fixture_end(rt);
+}
+
 static int never_receive(void *arg) {
     while (!atomic_load((atomic_bool *)arg))
         weft_yield();

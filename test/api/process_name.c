@@ -75,6 +75,34 @@ API_TEST(process_name_taken_closes, "W6", .workers = {1}) {
     fixture_end(rt);
 }
 
+/* Whoever finds that it has ended finds its name free: also in the midst of its end, when what it has not read is released. */
+static weft_pid named;
+static atomic_int released;
+static void take_name(void *arg) {
+    weft_pid me = *(weft_pid *)arg;
+    CHECK(!weft_process_is_alive(NULL, named));
+    CHECK_EQ(weft_whereis(NULL, "a"), WEFT_PID_NONE);
+    CHECK_EQ(weft_register(NULL, "a", me), 0);
+    CHECK_EQ(weft_publish(NULL, "g", 0, NULL, 0), 0);
+    atomic_fetch_add(&released, 1);
+}
+static int name_of_the_ended(void *arg) {
+    weft_pid me = weft_self();
+    (void)arg;
+    named = go_process(NULL, sit, NULL);
+    REQUIRE_EQ(weft_register(NULL, "a", named), 0);
+    REQUIRE_EQ(weft_group_join(NULL, "g", named), 0);
+    REQUIRE_EQ(weft_process_exit(NULL, named, -EIO), 0); /* it does not read any more */
+    int error = weft_send_ref(NULL, named, 0, &me, sizeof me, take_name);
+    if (!error) {
+        UNTIL(atomic_load(&released));
+        CHECK_EQ(weft_whereis(NULL, "a"), me);
+    }
+    REQUIRE(error == 0 || error == -ESRCH); /* it has ended meanwhile */
+    return 0;
+}
+API_TEST(process_name_free_at_end, "W6 W10", .workers = {1, 2}) { in_process(name_of_the_ended, NULL); }
+
 /* -- Groups. */
 
 static atomic_uint heard;

@@ -365,6 +365,34 @@ API_TEST(supervisor_tree, "J3 J24", .workers = {1, 2}) {
     CHECK_STR(story(), "S0 E0 S0 E0 S0 E0");
 }
 
+/* -- Siblings: a child starts others in the supervisor's nursery, which nobody supervises --------------------------------- */
+
+static int start_siblings(void *arg) {
+    weft_nursery *n = weft_nursery_parent();
+    CHECK_EQ(weft_nursery_go(n, arg ? wait_for_ever : add_one, NULL, NULL), 0);
+    CHECK_EQ(weft_nursery_go(n, fail_with, STATUS(-EPERM), NULL), 0);
+    YIELD_UNTIL(atomic_load(&did.entered) > (unsigned)atomic_load(&runs)); /* it has begun, if not ended */
+    atomic_fetch_add(&runs, 1);
+    return arg || atomic_load(&runs) < 3 ? -EIO : 0;
+}
+
+/* They end, or fail, without harm. */
+API_TEST(supervisor_siblings, "J3 J24", .workers = {1, 2}) {
+    const weft_supervised_fiber child = {"a", start_siblings, NULL, WEFT_RESTART_TRANSIENT, 0};
+    supervise(config_of(WEFT_STRATEGY_ONE_FOR_ONE, 0), &child, 1, 0);
+    CHECK_EQ(did.entered, 3);
+    CHECK_STR(story(), "S0 E0 S0 E0 S0 E0");
+}
+
+/* When it gives up, they are cancelled. */
+API_TEST(supervisor_siblings_given_up, "J3 J24", .workers = {1, 2}) {
+    const weft_supervised_fiber child = {"a", start_siblings, STATUS(1), WEFT_RESTART_TRANSIENT, 0};
+    supervise(config_of(WEFT_STRATEGY_ONE_FOR_ONE, 1), &child, 1, -EIO);
+    CHECK_EQ(did.entered, 2);
+    CHECK_EQ(did.cancelled, 2);
+    CHECK_STR(story(), "S0 E0 S0 E0 G0");
+}
+
 /* -- Refused ---------------------------------------------------------------------------------------------------------------- */
 
 static int refused(void *arg) {

@@ -165,3 +165,73 @@ static void commands(void) {
 }
 
 TEST(process_commands_out_of_memory, "W28 W39", .timeout = 120) { sweep(commands); }
+
+/* -- Commands that are done at once: what fails has done nothing. */
+
+static atomic_uint begun;
+static int begin(void *state, const weft_message *events, size_t count, weft_step *out) {
+    (void)state, (void)events, (void)count;
+    atomic_fetch_add(&begun, 1);
+    out->status = WEFT_STEP_DONE;
+    return 0;
+}
+static const weft_process_class beginning = {.size = sizeof beginning, .step = begin};
+static struct {
+    int expected, received, spawned, others;
+    int many; /* commands: with as many as there are nodes at hand, the first that is done needs another */
+} told;
+static int ask_at_once(void *state, const weft_message *events, size_t count, weft_step *out) {
+    int *stage = state;
+    weft_command_chan receive = {chan, sizeof(int), WEFT_NOW};
+    weft_command_spawn spawn = {WEFT_PROCESS_SPEC_INIT, false, false};
+    spawn.spec.class_ = &beginning;
+    for (size_t i = 0; i < count; i++) {
+        if (events[i].type != WEFT_MESSAGE_YIELD)
+            continue; /* asked to end: soon it does */
+        CHECK(sweep_is_clean(events[i].error));
+        told.expected--;
+        *(events[i].tag == 1 ? &told.received : events[i].tag == 2 ? &told.spawned : &told.others) += !events[i].error;
+    }
+    if ((*stage)++ == 0) {
+        told.expected += weft_yield_command(out, WEFT_COMMAND_CHAN_RECV, 1, &receive, sizeof receive) == 0;
+        told.expected += weft_yield_command(out, WEFT_COMMAND_SPAWN, 2, &spawn, sizeof spawn) == 0;
+        for (int i = 2; i < told.many; i++)
+            told.expected += weft_yield_command(out, WEFT_COMMAND_CLOCK, 3, NULL, 0) == 0;
+    }
+    out->status = told.expected ? WEFT_STEP_YIELD : WEFT_STEP_DONE;
+    return 0;
+}
+static const weft_process_class at_once = {.size = sizeof at_once, .state_size = sizeof(int), .step = ask_at_once};
+
+static void commands_at_once(void) {
+    weft_runtime *rt = sweep_begin(NULL);
+    if (!rt)
+        return;
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    int value = 7, error = weft_chan_create(sizeof value, 1, &chan);
+    CHECK(sweep_is_clean(error));
+    spec.class_ = &at_once;
+    told.expected = told.received = told.spawned = 0;
+    atomic_store(&begun, 0);
+    if (!error) {
+        REQUIRE_EQ(weft_chan_send(chan, &value, WEFT_NOW), 0);
+        CHECK(sweep_is_clean(weft_process_spawn(rt, &spec, NULL, NULL)));
+    }
+    error = weft_runtime_stop(rt, weft_after(harness_patience()));
+    CHECK(error == 0 || error == -ECANCELED);
+    if (chan) {
+        CHECK_EQ(told.expected, 0);
+        CHECK_EQ(told.received, weft_chan_length(chan) == 0); /* it has the value, or the channel */
+        int there = (int)atomic_load(&begun);
+        CHECK_EQ(told.spawned, there);
+    }
+    harness_on_hang(NULL, NULL);
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
+    weft_chan_drop(chan);
+    chan = NULL;
+}
+
+TEST(process_commands_at_once_out_of_memory, "W28 W39", .timeout = 120) {
+    for (told.many = 16320; told.many <= 16384; told.many += 3) /* a chunk has about as many */
+        sweep(commands_at_once);
+}

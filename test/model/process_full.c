@@ -70,6 +70,68 @@ MC_CASE(process_drop_oldest_against_take, drop_against_take, .arg = WEFT_MAILBOX
 MC_CASE(process_drop_newest_against_take, drop_against_take, .arg = WEFT_MAILBOX_DROP_NEWEST, .proves = "W29 W40",
         .bound = 2, .stale_counts = true, .seconds = 6, .outcomes = "all some");
 
+/* -- One that waits for room gives up: the one behind it, which fits, is let in, whoever comes first; mc_arg() 1: or the process ends meanwhile. */
+
+static weft_task *large;
+
+static int send_large(void *arg) {
+    (void)arg;
+    return weft_send(NULL, pid, 2, "ab", 2); /* there will never be room for that */
+}
+static int cancel_large(void *arg) {
+    (void)arg;
+    weft_task_cancel(large);
+    int error = mc_arg() ? weft_process_exit(NULL, pid, -EIO) : 0;
+    mc_assert(error == 0 || error == -ESRCH);
+    return 0;
+}
+static bool is_small(const weft_message *m, void *arg) {
+    (void)arg;
+    return m->tag == 3;
+}
+static int take_small(void *arg) {
+    weft_message m;
+    (void)arg;
+    int error = weft_receive(&m, is_small, NULL, WEFT_NEVER);
+    mc_assert(error == 0 || (mc_arg() && error == -ECANCELED));
+    return error;
+}
+
+static void room_given_up(void) {
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_result result;
+    weft_task *canceller;
+    spec.fn = take_small;
+    spec.max_bytes = 4;
+    spec.policy = WEFT_MAILBOX_BLOCK;
+    rt = model_open(WEFT_SCHED_FIFO, mc_arg() ? 2 : 1);
+    mc_atomic_begin();
+    mc_assert(weft_process_spawn(rt, &spec, &pid, &task) == 0);
+    mc_assert(weft_send(rt, pid, 1, "abc", 3) == 0);
+    mc_assert(weft_fiber_go(rt, send_large, NULL, &large) == 0);
+    mc_assert(weft_fiber_go(rt, cancel_large, NULL, &canceller) == 0);
+    mc_atomic_end();
+    int error = weft_send_ref(rt, pid, 3, (void *)&released[0], 1, release);
+    mc_assert(error == 0 || (mc_arg() && error == -ESRCH));
+    mc_assert(weft_join(canceller, NULL, WEFT_NEVER) == 0); /* it has the other's handle, too */
+    weft_task_drop(canceller);
+    mc_assert(weft_join(large, &result, WEFT_NEVER) == 0);
+    mc_assert(result.status == -ECANCELED || result.status == -ESRCH);
+    weft_task_drop(large);
+    mc_assert(weft_join(task, &result, WEFT_NEVER) == 0);
+    mc_assert(result.status == 0 || mc_arg());
+    weft_task_drop(task);
+    model_close(rt);
+    mc_assert(load_relaxed(&released[0]) == !error); /* read or not, it is not forgotten */
+    mc_outcome("%s", error ? "gone" : "sent");
+}
+MC_CASE(process_room_given_up, room_given_up, .arg = 0, .proves = "W29", .bound = 2, .stale_counts = true, .seconds = 6,
+        .outcomes = "sent");
+MC_CASE(process_room_given_up_against_end, room_given_up, .arg = 1, .proves = "W29 W30", .bound = 1,
+        .stale_counts = true, .seconds = 6, .outcomes = "sent gone");
+MC_CASE(process_room_given_up_against_end_deep, room_given_up, .arg = 1, .proves = "W29 W30", .mode = MC_PCT,
+        .max_exec = 4000);
+
 /* -- An answer to one whose mailbox is full, and a second one, which is none. */
 
 static weft_pid server;

@@ -19,10 +19,10 @@ struct child {
 static struct {
     uint64_t seed, random;
     size_t count;
-    weft_supervised_fiber spec[CHILDREN];
+    weft_supervised_fiber spec[CHILDREN]; /* of processes, what they have in common with fibers */
     weft_supervisor_config config;
     struct child child[CHILDREN];
-    int64_t begun, restart[64]; /* when it decided to start something again */
+    int64_t begun, limit, restart[64]; /* when it decided to start something again */
     unsigned restarts, told;
     size_t sweeps; /* children from there on are being ended, newest first; CHILDREN: none is */
     bool gave_up, close_call;
@@ -43,6 +43,18 @@ static int live(void *arg) {
     unsigned what = draw(10);
     int error = what == 0 ? weft_sleep_until(WEFT_NEVER) : weft_sleep(draw(10) * 700 * MS);
     return error ? error : what < 5 ? -EIO : what < 6 ? -EPROTO : 0;
+}
+
+/* The same, of a process: asked to end, it takes a moment. */
+static int live_as_process(void *arg) {
+    (void)arg;
+    unsigned what = draw(10);
+    int64_t until = what == 0 ? WEFT_NEVER : weft_after(draw(10) * 700 * MS);
+    weft_message m;
+    int error = weft_receive(&m, NULL, NULL, until);
+    if (!error && draw(2))
+        weft_sleep(draw(150) * MS);
+    return error != -ETIMEDOUT ? -ECANCELED : what < 5 ? -EIO : what < 6 ? -EPROTO : 0;
 }
 
 static bool is_close(int64_t a, int64_t b) { return a - b < SLACK && b - a < SLACK; }
@@ -102,12 +114,12 @@ static void report(void *arg, size_t at, weft_supervised what, int status) {
     (void)arg;
     struct child *child = &sup.child[at];
     int64_t now = weft_now();
-    bool late = now - sup.begun >= LIMIT; /* cancelled */
+    bool late = now - sup.begun >= sup.limit; /* cancelled */
     sup.told++;
     sweep_on();
     switch (what) {
     case WEFT_SUPERVISED_STARTED:
-        MUST(!sup.gave_up && sup.sweeps == CHILDREN && !late);
+        MUST(!sup.gave_up && sup.sweeps == CHILDREN && now - sup.begun < sup.limit + SLACK);
         if (sup.told <= sup.count) {
             MUST(at == sup.told - 1 && child->starts == 0);
         } else {
@@ -123,8 +135,10 @@ static void report(void *arg, size_t at, weft_supervised what, int status) {
     case WEFT_SUPERVISED_ENDED:
         MUST(child->state == UP);
         child->state = DOWN;
-        if (late) /* all at once */
+        if (late) { /* all at once */
+            sup.close_call = sup.close_call || (status != -ECANCELED && is_close(now - sup.begun, sup.limit));
             break;
+        }
         if (sup.sweeps == CHILDREN && !sup.gave_up) {
             decide(at, status, now);
             break;
@@ -133,7 +147,7 @@ static void report(void *arg, size_t at, weft_supervised what, int status) {
         for (size_t i = at + 1; i < sup.count; i++) /* newest first */
             MUST(sup.child[i].state != UP);
         break;
-    default: MUST(sup.gave_up && sup.sweeps == CHILDREN); sup.all_gave_up++;
+    default: MUST((sup.gave_up && sup.sweeps == CHILDREN) || sup.close_call); sup.all_gave_up++;
     }
 }
 
@@ -142,15 +156,40 @@ static int supervise(void *arg) {
     return weft_supervise(&sup.config, sup.spec, sup.count);
 }
 
-static int one_run(void *arg) {
+static int supervise_processes(void *arg) {
+    weft_process_child child[CHILDREN];
     (void)arg;
+    for (size_t i = 0; i < sup.count; i++) {
+        child[i] = (weft_process_child)WEFT_PROCESS_CHILD(NULL, live_as_process, NULL);
+        child[i].restart = sup.spec[i].restart;
+    }
+    return weft_process_supervise(&sup.config, child, sup.count);
+}
+
+/* How it ended, if need be at the limit; -ETIMEDOUT for that, as of fibers. */
+static int supervise_within_limit(void) {
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_pid pid;
+    uint64_t monitor;
+    weft_message m;
+    spec.fn = supervise_processes;
+    REQUIRE_EQ(weft_process_spawn_monitored(&spec, &pid, &monitor), 0);
+    int error = weft_receive(&m, NULL, NULL, sup.begun + sup.limit);
+    if (error) {
+        REQUIRE_EQ(weft_process_cancel(NULL, pid), 0);
+        REQUIRE_EQ(weft_receive(&m, NULL, NULL, WEFT_NEVER), 0);
+    }
+    return error && m.error == -ECANCELED ? -ETIMEDOUT : m.error;
+}
+
+static int one_run(void *arg) {
     sup.begun = weft_now();
-    int status = weft_timeout(LIMIT, supervise, NULL);
+    int status = arg ? supervise_within_limit() : weft_timeout(sup.limit, supervise, NULL);
     for (size_t i = 0; i < sup.count; i++)
         MUST(sup.child[i].state != UP);
     if (sup.close_call)
         return 0;
-    bool late = weft_now() - sup.begun >= LIMIT;
+    bool late = weft_now() - sup.begun >= sup.limit;
     MUST(sup.gave_up ? status == sup.why : late ? status == -ETIMEDOUT : status == 0);
     sup.all_late += late;
     sup.all_ended += !late && !sup.gave_up;
@@ -160,12 +199,13 @@ static int one_run(void *arg) {
     return 0;
 }
 
-API_TEST(random_supervisors, "J3", .sched = "sim", .timeout = 60) {
+static void many_runs(bool processes) {
     uint64_t first = harness_seed();
     for (unsigned run = 0; run < (harness_is_slow() ? 60 : 400); run++) {
         weft_config config = WEFT_CONFIG_INIT;
         config.seed = sup.seed = sup.random = first + run;
         sup.count = 1 + draw(CHILDREN);
+        sup.limit = draw(2) ? LIMIT : (10 + draw(990)) * LIMIT / 1000; /* also in the midst of something */
         sup.config = (weft_supervisor_config)WEFT_SUPERVISOR_CONFIG_INIT;
         sup.config.strategy = (weft_strategy)draw(3);
         sup.config.intensity = draw(5);
@@ -178,7 +218,10 @@ API_TEST(random_supervisors, "J3", .sched = "sim", .timeout = 60) {
         sup.sweeps = CHILDREN;
         weft_runtime *rt = fixture_begin(&config);
         weft_task *task;
-        REQUIRE_EQ(weft_fiber_go(rt, one_run, NULL, &task), 0);
+        weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+        spec.fn = one_run;
+        spec.arg = processes ? &sup : NULL;
+        REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, &task), 0);
         fixture_finish(task);
         fixture_end(rt);
     }
@@ -186,3 +229,6 @@ API_TEST(random_supervisors, "J3", .sched = "sim", .timeout = 60) {
            sup.all_late);
     CHECK(sup.all_restarts && sup.all_gave_up && sup.all_ended && sup.all_late);
 }
+
+API_TEST(random_supervisors, "J3", .sched = "sim", .timeout = 60) { many_runs(false); }
+API_TEST(random_process_supervisors, "W6", .sched = "sim", .timeout = 60) { many_runs(true); }
