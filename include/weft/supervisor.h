@@ -12,9 +12,8 @@
  * doubles while it keeps failing.  Should that happen too often in a short time (`intensity`), it gives up: it cancels all children, in reverse order,
  * and returns, so that whoever started it can decide (often another supervisor).
  *
- * Started is as with weft_fiber_spawn and weft_process_spawn: a child is there (a process has its pid, its name and its mailbox, and a class has been
- * initialised) before the next is started, but whose function is run first is the scheduler's affair.  Who needs another to have done something
- * waits for that: asks it (weft_ask), or has an event that it sets.
+ * A child has begun (its function has been called, or a class's init has returned) before the next is started.  What it does first may take longer: who needs
+ * another to have done something waits for that, asks it (weft_ask), or has an event that it sets.
  *
  * A restart that fails (no memory, an init that refuses) counts as one more end with that error.  The list of children is fixed.  For others, as many as
  * there are requests, use a nursery, or processes that are monitored.

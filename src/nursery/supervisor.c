@@ -1,8 +1,8 @@
 /* supervisor.c - supervised children: a nursery whose owner starts again what ends.
  *
  * What.   The supervisor is the fiber that calls weft_supervise; all decisions are made there, one after the other (supervise/policy.h).  A child that
- *         ends marks its slot and serves the supervisor, under the nursery's lock (nursery.h, C1, just before it leaves).
- * Who.    A slot's `ended` and `status`, and `waiters`: under the nursery's lock.  All else is the supervisor's.
+ *         begins or ends marks its slot and serves the supervisor, under the nursery's lock (an end: nursery.h, C1, just before it leaves).
+ * Who.    A slot's `begun`, `ended` and `status`, and `waiters`: under the nursery's lock.  All else is the supervisor's.
  */
 #include "nursery/nursery.h"
 #include "supervise/policy.h"
@@ -11,7 +11,7 @@ struct slot {
     struct supervisor *sup;
     const weft_supervised_fiber *child;
     struct weft_task *task; /* a handle; NULL: it does not run */
-    bool ended;
+    bool begun, ended;
     int status;
 };
 
@@ -26,8 +26,21 @@ static struct supervisor *supervisor_of(struct wefti_sup *sup) { return (struct 
 
 /* -- Children ------------------------------------------------------------------------------------------------- */
 
+/* Under the nursery's lock: whom to wake. */
+static wefti_waker serve(struct supervisor *sup) {
+    struct wefti_waiter *waiter = wefti_waiters_take(&sup->waiters);
+    return waiter ? wefti_waiter_serve(waiter) : 0;
+}
+
 static int run_slot(void *arg) {
     struct slot *slot = arg;
+    struct wefti_nursery *n = wefti_nursery_of(&slot->sup->nursery);
+    wefti_lock_take(&n->lock);
+    slot->begun = true;
+    wefti_waker waker = serve(slot->sup);
+    wefti_lock_give(&n->lock);
+    if (waker)
+        wefti_waiter_wake(waker);
     return slot->child->fn(slot->child->arg);
 }
 
@@ -39,8 +52,7 @@ static wefti_waker told(struct wefti_nursery *n, struct wefti_fiber *fiber) {
     struct slot *slot = fiber->task.pointer;
     slot->status = load_own(&fiber->task.status);
     slot->ended = true;
-    struct wefti_waiter *waiter = wefti_waiters_take(&slot->sup->waiters);
-    return waiter ? wefti_waiter_serve(waiter) : 0;
+    return serve(slot->sup);
 }
 
 static int start(struct wefti_sup *sup, size_t at) {
@@ -50,7 +62,7 @@ static int start(struct wefti_sup *sup, size_t at) {
     spec.arg = slot;
     spec.name = slot->child->name ? slot->child->name : "child";
     spec.stack_size = slot->child->stack_size;
-    slot->ended = false; /* nobody else has it yet */
+    slot->begun = slot->ended = false; /* nobody else has it yet */
     return weft_nursery_spawn(&supervisor_of(sup)->nursery, &spec, &slot->task);
 }
 
@@ -73,16 +85,26 @@ static bool reap(struct wefti_sup *sup, size_t at, int *status) {
     return true;
 }
 
-/* `firmly`: also when the supervisor is cancelled. */
-static int wait_for(struct supervisor *sup, size_t at, int64_t until, bool firmly) {
+/* What the supervisor may wait for, under the nursery's lock: of that child, or of any. */
+typedef bool sup_event(const struct supervisor *sup, size_t at);
+static bool has_ended(const struct supervisor *sup, size_t at) { return sup->slots[at].ended; }
+static bool has_begun(const struct supervisor *sup, size_t at) { return sup->slots[at].begun || sup->slots[at].ended; }
+static bool any_ended(const struct supervisor *sup, size_t at) {
+    (void)at;
+    for (size_t i = 0; i < sup->sup.count; i++)
+        if (sup->slots[i].task && sup->slots[i].ended)
+            return true;
+    return false;
+}
+
+/* Until it has come about, or something else has: then *early.  `firmly`: also when the supervisor is cancelled. */
+static int wait_once(struct supervisor *sup, sup_event *event, size_t at, int64_t until, bool firmly, bool *early) {
     struct wefti_nursery *n = wefti_nursery_of(&sup->nursery);
     struct wefti_waiter waiter;
     int why = 0;
     wefti_lock_take(&n->lock);
-    bool ended = at != WEFTI_SUP_ANY && sup->slots[at].ended;
-    for (size_t i = 0; at == WEFTI_SUP_ANY && i < sup->sup.count && !ended; i++)
-        ended = sup->slots[i].task && sup->slots[i].ended;
-    if (ended) {
+    *early = !event(sup, at);
+    if (!*early) {
         wefti_lock_give(&n->lock);
         return 0;
     }
@@ -101,16 +123,22 @@ static int wait_for(struct supervisor *sup, size_t at, int64_t until, bool firml
     return gone ? why : 0; /* else: served after all */
 }
 
-static int wait(struct wefti_sup *sup, size_t at, int64_t until) {
-    return wait_for(supervisor_of(sup), at, until, false);
+/* Until it has come about. */
+static int wait_for(struct supervisor *sup, sup_event *event, size_t at, int64_t until, bool firmly) {
+    int why;
+    bool early;
+    do
+        why = wait_once(sup, event, at, until, firmly, &early);
+    while (!why && early);
+    return why;
 }
 
-static bool has_ended(struct supervisor *sup, size_t at) {
-    struct wefti_nursery *n = wefti_nursery_of(&sup->nursery);
-    wefti_lock_take(&n->lock);
-    bool ended = sup->slots[at].ended;
-    wefti_lock_give(&n->lock);
-    return ended;
+static int wait(struct wefti_sup *sup, int64_t until) {
+    return wait_for(supervisor_of(sup), any_ended, 0, until, false);
+}
+
+static void see_begin(struct wefti_sup *sup, size_t at) {
+    wait_for(supervisor_of(sup), has_begun, at, WEFT_NEVER, false);
 }
 
 static void stop(struct wefti_sup *sup, size_t at) {
@@ -119,15 +147,14 @@ static void stop(struct wefti_sup *sup, size_t at) {
     if (grace) /* as in cancel.c */
         wefti_fiber_limit(wefti_fiber_of(slot->task), weft_after(grace));
     wefti_cancel(slot->task, WEFT_REASON_FAILURE);
-    while (!has_ended(supervisor_of(sup), at))
-        wait_for(supervisor_of(sup), at, WEFT_NEVER, true);
+    wait_for(supervisor_of(sup), has_ended, at, WEFT_NEVER, true);
 }
 
 static bool goes_on(struct wefti_sup *sup) {
     return weft_nursery_state_of(&supervisor_of(sup)->nursery) == WEFT_NURSERY_OPEN;
 }
 
-static const struct wefti_sup_kind fibers = {start, reap, wait, stop, goes_on};
+static const struct wefti_sup_kind fibers = {start, see_begin, reap, wait, stop, goes_on};
 
 /* -- The call ------------------------------------------------------------------------------------------------------- */
 

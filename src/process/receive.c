@@ -15,7 +15,7 @@ static void let_others_run(void) {
         weft_checkpoint();
 }
 
-static bool something_came(void *arg) {
+bool wefti_something_came(void *arg) {
     struct wefti_process *process = arg;
     return load_own(&process->handed) || !wefti_mailbox_is_empty(process);
 }
@@ -121,7 +121,7 @@ static inline int receive(struct wefti_process *self, weft_message *message, wef
             return 0;
         }
         store_relaxed(&self->receiving, true); /* a hint, as the next */
-        int error = wefti_fiber_wait(wefti_fiber_self(), something_came, self, until, "a message");
+        int error = wefti_fiber_wait(wefti_fiber_self(), wefti_something_came, self, until, "a message");
         store_relaxed(&self->receiving, false);
         if (error)
             return error; /* perhaps at once: the time had passed */
@@ -134,7 +134,7 @@ int wefti_receive(struct wefti_process *self, weft_message *message, weft_filter
 }
 
 void wefti_receive_firmly(struct wefti_process *self, const char *what) {
-    wefti_fiber_wait_always(wefti_fiber_self(), something_came, self, what);
+    wefti_fiber_wait_always(wefti_fiber_self(), wefti_something_came, self, what);
 }
 
 int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_deadline until) {
@@ -189,7 +189,7 @@ static void forget_end(struct wefti_process *self) {
             wefti_message_free(self->table, found);
             return;
         }
-        wefti_fiber_wait_always(wefti_fiber_self(), something_came, self, "the end of a process");
+        wefti_fiber_wait_always(wefti_fiber_self(), wefti_something_came, self, "the end of a process");
     }
 }
 

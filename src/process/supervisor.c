@@ -1,17 +1,21 @@
 /* supervisor.c - supervised processes: a process that monitors others, and starts again what ends (supervise/policy.h).
  *
  * What.   Each child is monitored; its end comes as a message of the system's lane, and so does the wish of others that the supervisor ends.  All
- *         else stays in the mailbox.  A supervisor ends only after its children: also when it is cancelled, it stops them first.
+ *         else stays in the mailbox.  That it begins, a child says by a flag, and wakes the supervisor.  A supervisor ends only after its children: also when it is cancelled, it stops them first.
  */
 #include "process/process.h"
 #include "supervise/policy.h"
+
+#define ANY SIZE_MAX /* a child: whichever */
 
 struct slot {
     const weft_process_child *child;
     weft_pid pid;
     uint64_t monitor; /* 0: it does not run */
+    _Atomic uint32_t begun;
     bool ended;
     int status;
+    struct weft_task *supervisor; /* who does not leave before the child has ended */
 };
 
 struct supervisor {
@@ -26,12 +30,27 @@ static struct supervisor *supervisor_of(struct wefti_sup *sup) { return (struct 
 
 /* -- Children ------------------------------------------------------------------------------------------------- */
 
+static int run_child(void *arg) {
+    struct slot *slot = arg;
+    const weft_process_spec *spec = &slot->child->spec;
+    wefti_fiber_self()->fn = spec->fn; /* for reports */
+    store_release(&slot->begun, true); /* pairs with has_begun */
+    wefti_wake_loosely(slot->supervisor);
+    return spec->fn(spec->arg);
+}
+
 static int start(struct wefti_sup *sup, size_t at) {
     struct slot *slot = &supervisor_of(sup)->slots[at];
     weft_process_spec spec = slot->child->spec;
     spec.name = spec.name ? spec.name : slot->child->name;
+    store_relaxed(&slot->begun, !spec.fn); /* nobody else has it yet; a class has, when init returns */
     slot->ended = false;
     slot->monitor = 0;
+    slot->supervisor = &wefti_fiber_self()->task;
+    if (spec.fn) {
+        spec.fn = run_child;
+        spec.arg = slot;
+    }
     return weft_process_spawn_monitored(&spec, &slot->pid, &slot->monitor);
 }
 
@@ -58,25 +77,21 @@ static bool is_ours(const weft_message *message, void *arg) {
 }
 
 static bool has_ended(struct supervisor *sup, size_t at) {
-    bool ended = at != WEFTI_SUP_ANY && sup->slots[at].ended;
-    for (size_t i = 0; at == WEFTI_SUP_ANY && i < sup->sup.count && !ended; i++)
+    bool ended = at != ANY && sup->slots[at].ended;
+    for (size_t i = 0; at == ANY && i < sup->sup.count && !ended; i++)
         ended = sup->slots[i].monitor && sup->slots[i].ended;
     return ended;
 }
 
-/* Read what is for us until that child has ended. */
-static int listen(struct supervisor *sup, size_t at, int64_t until) {
-    while (!has_ended(sup, at)) {
-        weft_message message;
-        int error = wefti_receive(sup->self, &message, is_ours, sup, until);
-        if (error)
-            return error;
-        if (message.type == WEFT_MESSAGE_CANCEL) {
-            sup->asked = true;
-            if (at == WEFTI_SUP_ANY)
-                return -ECANCELED;
-            continue;
-        }
+/* One message that is for us.  0; why none came. */
+static int hear(struct supervisor *sup, int64_t until) {
+    weft_message message;
+    int error = wefti_receive(sup->self, &message, is_ours, sup, until);
+    if (error)
+        return error;
+    if (message.type == WEFT_MESSAGE_CANCEL) {
+        sup->asked = true;
+    } else {
         struct slot *slot = slot_of(sup, message.tag);
         slot->ended = true;
         slot->status = message.error;
@@ -84,7 +99,36 @@ static int listen(struct supervisor *sup, size_t at, int64_t until) {
     return 0;
 }
 
-static int wait(struct wefti_sup *sup, size_t at, int64_t until) { return listen(supervisor_of(sup), at, until); }
+/* Until that child has ended. */
+static int listen(struct supervisor *sup, size_t at, int64_t until) {
+    int error = 0;
+    while (!error && !has_ended(sup, at))
+        error = hear(sup, until);
+    return error;
+}
+
+static int wait(struct wefti_sup *sup, int64_t until) {
+    struct supervisor *self = supervisor_of(sup);
+    int error = 0;
+    while (!error && !has_ended(self, ANY))
+        error = self->asked ? -ECANCELED : hear(self, until);
+    return error;
+}
+
+/* Or something has come, which may be that it has ended. */
+static bool has_begun(void *arg) {
+    struct slot *slot = arg;
+    return load_acquire(&slot->begun) || wefti_something_came(wefti_process_self()); /* pairs with run_child */
+}
+
+static void see_begin(struct wefti_sup *sup, size_t at) {
+    struct supervisor *self = supervisor_of(sup);
+    struct slot *slot = &self->slots[at];
+    int error = 0;
+    while (!error && !load_acquire(&slot->begun) && !slot->ended && !self->asked)
+        if (hear(self, WEFT_NOW))
+            error = wefti_fiber_wait(wefti_fiber_self(), has_begun, slot, WEFT_NEVER, "a child's begin");
+}
 
 static void stop(struct wefti_sup *sup, size_t at) {
     struct supervisor *self = supervisor_of(sup);
@@ -107,7 +151,7 @@ static bool goes_on(struct wefti_sup *sup) {
     return !supervisor_of(sup)->asked && !wefti_fiber_must_end(wefti_fiber_self());
 }
 
-static const struct wefti_sup_kind processes = {start, reap, wait, stop, goes_on};
+static const struct wefti_sup_kind processes = {start, see_begin, reap, wait, stop, goes_on};
 
 /* -- Order ---------------------------------------------------------------------------------------------------------- */
 

@@ -15,9 +15,11 @@ static int start(struct wefti_sup *sup, size_t at) {
     child->began = weft_now();
     int error = sup->kind->goes_on(sup) ? sup->kind->start(sup, at) : -ECANCELED;
     child->state = error ? WEFTI_SUP_DOWN : WEFTI_SUP_UP;
-    if (!error)
-        report(sup, at, WEFT_SUPERVISED_STARTED, 0);
-    return error;
+    if (error)
+        return error;
+    report(sup, at, WEFT_SUPERVISED_STARTED, 0);
+    sup->kind->see_begin(sup, at);
+    return 0;
 }
 
 static bool reap(struct wefti_sup *sup, size_t at) {
@@ -131,7 +133,7 @@ int wefti_sup_run(struct wefti_sup *sup) {
         if (error || (error = start_due(sup, &next, &left)) || !left)
             break;
         /* It may have heard that it is to end while it waited for one child. */
-        if (!sup->kind->goes_on(sup) || sup->kind->wait(sup, WEFTI_SUP_ANY, next) == -ECANCELED)
+        if (!sup->kind->goes_on(sup) || sup->kind->wait(sup, next) == -ECANCELED)
             error = -ECANCELED;
     }
     end_from(sup, 0);

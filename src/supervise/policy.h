@@ -11,17 +11,17 @@
 
 #include "fiber/switch.h"
 
-#define WEFTI_SUP_ANY SIZE_MAX /* a child: whichever */
-
 struct wefti_sup;
 
 struct wefti_sup_kind {
     /* 0, or why not. */
     int (*start)(struct wefti_sup *sup, size_t child);
+    /* Until the child that was started has begun, or has ended; or the supervisor is to end. */
+    void (*see_begin)(struct wefti_sup *sup, size_t child);
     /* Has it ended?  Then what is left of it is given back, and *status is how. */
     bool (*reap)(struct wefti_sup *sup, size_t child, int *status);
-    /* Until that child has ended, or `until`: 0; -ETIMEDOUT; -ECANCELED (the supervisor is to end). */
-    int (*wait)(struct wefti_sup *sup, size_t child, int64_t until);
+    /* Until a child has ended, or `until`: 0; -ETIMEDOUT; -ECANCELED (the supervisor is to end). */
+    int (*wait)(struct wefti_sup *sup, int64_t until);
     /* End it, and wait until it has, also when the supervisor is to end.  It has been started, and not been reaped. */
     void (*stop)(struct wefti_sup *sup, size_t child);
     /* The supervisor is not to end. */

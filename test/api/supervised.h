@@ -57,6 +57,6 @@ static weft_supervisor_config config_of(weft_strategy strategy, uint32_t intensi
 static atomic_int runs;
 
 /* arg: how often it fails; then it ends well. */
-static int fail_often(void *arg) { return atomic_fetch_add(&runs, 1) < (int)(intptr_t)arg ? -EIO : 0; }
+static inline int fail_often(void *arg) { return atomic_fetch_add(&runs, 1) < (int)(intptr_t)arg ? -EIO : 0; }
 
 #endif
