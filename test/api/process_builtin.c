@@ -401,8 +401,15 @@ static int talk(void *state, const weft_message *events, size_t count, weft_step
         if (events[i].error)
             return events[i].error;
         if (events[i].tag <= 1) {
-            CHECK_EQ(events[i].size, sizeof(weft_command_socket));
-            ends[events[i].tag] = ((const weft_command_socket *)events[i].data)->io;
+            const weft_command_socket *socket = events[i].data;
+            weft_addr peer;
+            char told[64], found[64];
+            CHECK_EQ(events[i].size, sizeof *socket);
+            CHECK_EQ(weft_peer_addr(socket->io, &peer), 0);
+            CHECK_GT(weft_addr_format(&peer, found, sizeof found), 0);
+            CHECK_GT(weft_addr_format(&socket->peer, told, sizeof told), 0);
+            CHECK_STR(told, found);
+            ends[events[i].tag] = socket->io;
             if (ends[0] && ends[1]) {
                 io_command(out, WEFT_COMMAND_READ, 2, ends[0], "");
                 io_command(out, WEFT_COMMAND_WRITE, 3, ends[1], "hello");
