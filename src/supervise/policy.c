@@ -13,7 +13,7 @@ static void report(struct wefti_sup *sup, size_t at, weft_supervised what, int s
 static int start(struct wefti_sup *sup, size_t at) {
     struct wefti_sup_child *child = &sup->children[at];
     child->began = weft_now();
-    int error = sup->kind->start(sup, at);
+    int error = sup->kind->goes_on(sup) ? sup->kind->start(sup, at) : -ECANCELED;
     child->state = error ? WEFTI_SUP_DOWN : WEFTI_SUP_UP;
     if (!error)
         report(sup, at, WEFT_SUPERVISED_STARTED, 0);
@@ -131,7 +131,8 @@ int wefti_sup_run(struct wefti_sup *sup) {
                 error = handle(sup, i);
         if (error || (error = start_due(sup, &next, &left)) || !left)
             break;
-        if (sup->kind->wait(sup, WEFTI_SUP_ANY, next) == -ECANCELED)
+        /* It may have heard that it is to end while it waited for one child. */
+        if (!sup->kind->goes_on(sup) || sup->kind->wait(sup, WEFTI_SUP_ANY, next) == -ECANCELED)
             error = -ECANCELED;
     }
     end_from(sup, 0);

@@ -104,7 +104,7 @@ struct wefti_timer *wefti_wheel_expire(struct wefti_wheel *wheel, int64_t now) {
         uint64_t tick = next_slot(wheel, &level);
         if (tick > now_tick) {
             if (wheel->tick <= now_tick)
-                wheel->tick = now_tick + 1 <= tick ? now_tick + 1 : tick;
+                wheel->tick = now_tick + 1; /* `tick` is no earlier */
             return NULL;
         }
         uint32_t index = digit(tick, level);

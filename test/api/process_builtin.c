@@ -71,6 +71,7 @@ static void perform(void (*ask)(weft_step *out), int want) {
 
 static void expect_heard(int at, weft_message_type type, uint64_t tag, int error) {
     CHECK_EQ(heard.event[at].type, type);
+    CHECK_EQ(heard.event[at].from, WEFT_PID_NONE);
     CHECK_EQ(heard.event[at].tag, tag);
     CHECK_EQ(heard.event[at].error, error);
 }

@@ -113,6 +113,20 @@ static int forged(void *arg) {
     return 0;
 }
 
+/* Who has the slot now is not put out of a group for who had it. */
+static int stale(void *arg) {
+    (void)arg;
+    weft_pid first = begin();
+    live(first);
+    weft_pid next = begin();
+    REQUIRE_EQ(wefti_pid_index(next), wefti_pid_index(first));
+    REQUIRE_EQ(weft_group_join(NULL, "group", next), 0);
+    CHECK_EQ(weft_group_leave(NULL, "group", first), -ESRCH);
+    CHECK_EQ(weft_group_leave(NULL, "group", next), 0);
+    live(next);
+    return 0;
+}
+
 /* Many at once, again and again: the slots are those of the first. */
 static int crowds(void *arg) {
     enum { CROWD = 8 * WEFTI_PROCESS_CACHE };
@@ -151,3 +165,4 @@ static void in_process(weft_fiber_fn fn) {
 TEST(process_generations_wrap, "W10 W30 W38") { in_process(wrap); }
 TEST(process_forged_pids, "W10 W30") { in_process(forged); }
 TEST(process_slots_used_again, "W10 W38") { in_process(crowds); }
+TEST(process_stale_member, "W10 W30") { in_process(stale); }
