@@ -61,6 +61,32 @@ API_TEST(process_bounds_waited_for, "W29 W40", .workers = {1, 2}) {
     fixture_end(rt);
 }
 
+/* A class: what a step has seen has gone. */
+static atomic_uint stepped;
+
+static int count_bytes(void *state, const weft_message *events, size_t count, weft_step *out) {
+    (void)state, (void)events;
+    out->status = atomic_fetch_add(&stepped, (unsigned)count) + count == 3 ? WEFT_STEP_DONE : WEFT_STEP_IDLE;
+    return 0;
+}
+static const weft_process_class counting = {.size = sizeof counting, .step = count_bytes};
+
+API_TEST(process_bounds_of_a_class, "W29 W30", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_pid pid;
+    weft_task *task;
+    spec.class_ = &counting;
+    spec.max_bytes = sizeof bytes;
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, &pid, &task), 0);
+    for (unsigned i = 1; i <= 3; i++) {
+        CHECK_EQ(weft_send(rt, pid, i, bytes, sizeof bytes), 0);
+        REQUIRE_EVENTUALLY(atomic_load(&stepped) == i);
+    }
+    CHECK_EQ(fixture_finish(task).status, 0);
+    fixture_end(rt);
+}
+
 /* -- The next owner. */
 
 static unsigned looked;
