@@ -162,12 +162,12 @@ static int fail_once_then_kill(void *arg) {
 }
 
 API_TEST(process_supervisor_ended_by_force, "W6", .workers = {1, 2}) {
-    weft_process_child children[] = {WEFT_PROCESS_CHILD("a", fail_once_then_kill, NULL),
-                                     WEFT_PROCESS_CHILD("b", end_in_time, NULL)};
+    weft_process_child children[] = {WEFT_PROCESS_CHILD("a", end_in_time, NULL),
+                                     WEFT_PROCESS_CHILD("b", fail_once_then_kill, NULL)}; /* the last to be started */
     weft_supervisor_config config = config_of(WEFT_STRATEGY_ONE_FOR_ALL, 0);
     config.backoff_min = -1;
     supervise_as_boss(config, children, 2);
-    CHECK_STR(story(), "S0 S1 E0 E1 S0 S1 E1 E0");
+    CHECK_STR(story(), "S0 S1 E1 E0 S0 S1 E1 E0");
     CHECK_EQ(atomic_load(&ended_well), 3);
 }
 
