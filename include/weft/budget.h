@@ -30,6 +30,7 @@
  *     weft_alloc(n)                             1 op, n bytes of memory (which weft_free gives back)
  *     weft_spawn, weft_fiber_spawn              1 op, 1 spawn (one that names a fund, or into a nursery with one: the fund pays the spawn)
  *     weft_chan_send and _recv, weft_select, receiving from a broadcast, waiting for a watch   1 op, 1 channel_op
+ *     weft_send, weft_receive, weft_ask, weft_reply (<weft/process.h>)                         1 op, 1 channel_op
  *     input or output (<weft/io.h>)             1 op, 1 syscall
  *     weft_yield, waiting                       nothing
  *

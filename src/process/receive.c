@@ -59,7 +59,6 @@ static __attribute__((noinline)) struct wefti_message *pick_any(struct wefti_pro
         struct wefti_message *message = wefti_message_of(item);
         if (WEFTI_UNLIKELY(is_late(self, message))) {
             unlink_next(look);
-            use(self, message);
             wefti_message_free(self->table, message);
             continue;
         }

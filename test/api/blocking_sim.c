@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 
+#include "blocking/pool.h"
+
 #define MS INT64_C(1000000)
 
 static struct {
@@ -222,6 +224,11 @@ static int counts(void *arg) {
     return 0;
 }
 
+static int counts_slowly(void *arg) {
+    harness_nap();
+    return counts(arg);
+}
+
 /* Told to end, it still has something to do. */
 static int cleans_up(void *arg) {
     CHECK_EQ(weft_shield(weft_task_self()), 0);
@@ -230,7 +237,9 @@ static int cleans_up(void *arg) {
         weft_yield();
     weft_blocking_spec spec = WEFT_BLOCKING_SPEC_INIT;
     spec.fn = counts;
-    CHECK_EQ(weft_blocking(counts, NULL, NULL, WEFT_NEVER), 0);
+    weft_deadline hour = weft_after(3600000 * MS); /* time does not run away from a job */
+    CHECK_EQ(weft_blocking(counts_slowly, NULL, NULL, hour), 0);
+    CHECK_LT(weft_now(), hour);
     CHECK_EQ(weft_blocking_start(NULL, &spec), 0); /* ran, or was dropped */
     weft_unshield(weft_task_self());
     return 0;
@@ -358,3 +367,54 @@ API_TEST(blocking_sim_outlived, "J7", .sched = "sim") {
     CHECK_EQ(weft_pool_destroy(pool, WEFT_NEVER), 0);
     CHECK_EQ(ran, 1);
 }
+
+/* A job waits for one that the simulator asks for: that has a thread of its own, when its turn comes, or (arg) when the pool is closed. */
+static int lets_go(void *arg) {
+    (void)arg;
+    let_go = true;
+    return 0;
+}
+
+static int asks_to_let_go(void *pool) {
+    weft_blocking_spec spec = WEFT_BLOCKING_SPEC_INIT;
+    spec.fn = lets_go;
+    spec.pool = pool;
+    return weft_blocking_call(&spec, NULL, WEFT_NEVER);
+}
+
+static bool has_one_thread(weft_pool *pool) {
+    weft_pool_stats stats;
+    weft_pool_stats_read(pool, &stats);
+    return stats.threads == 1;
+}
+
+static void needs_a_second(bool close) {
+    weft_config config = WEFT_CONFIG_INIT;
+    weft_pool_config pool_config = WEFT_POOL_CONFIG_INIT;
+    weft_blocking_spec spec = WEFT_BLOCKING_SPEC_INIT;
+    weft_pool *pool;
+    weft_task *task;
+    config.driven = true;
+    weft_runtime *rt = fixture_begin(&config);
+    pool_config.threads_min = 1;
+    pool_config.threads_max = 2;
+    pool_config.keep_alive_ns = 1;
+    REQUIRE_EQ(weft_pool_create(&pool_config, &pool), 0);
+    spec.fn = stays;
+    spec.pool = pool;
+    let_go = false;
+    REQUIRE_EQ(weft_blocking_start(NULL, &spec), 0);
+    REQUIRE_EQ(weft_fiber_go(rt, asks_to_let_go, pool, &task), 0);
+    CHECK_EQ(weft_drive(rt, 1), 1);
+    REQUIRE_EVENTUALLY(has_one_thread(pool)); /* which is busy */
+    if (close)
+        CHECK_EQ(wefti_pool_close(pool, INT64_MAX), 0);
+    while (!weft_task_is_done(task))
+        REQUIRE_GE(weft_drive_wait(rt, 0, fixture_soon()), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    CHECK_EQ(weft_pool_destroy(pool, WEFT_NEVER), 0);
+    fixture_end(rt);
+}
+
+API_TEST(blocking_sim_second_thread, "J7", .sched = "sim") { needs_a_second(false); }
+API_TEST(blocking_sim_second_thread_closed, "J7", .sched = "sim") { needs_a_second(true); }

@@ -86,6 +86,21 @@ API_TEST(budget_none, "J11", .workers = {1}) {
     fixture_end(rt);
 }
 
+/* Where there is a fund of the runtime, a budget without another comes out of that, also a thread's. */
+static int has_budget(void *arg) {
+    CHECK_EQ(weft_runtime_fund(NULL), arg);
+    CHECK_EQ(left_now().syscalls, 7);
+    return 0;
+}
+
+API_TEST(budget_from_the_runtime, "J10", .workers = {1, 2}) {
+    weft_runtime *rt = begin(WEFT_PROFILE_CLUSTER);
+    CHECK(weft_runtime_fund(rt) != NULL);
+    weft_budget budget = {1000, 0, 0, 0, 7};
+    CHECK_EQ(fixture_finish(charged(rt, NULL, budget, has_budget, weft_runtime_fund(rt))).status, 0);
+    fixture_end(rt);
+}
+
 /* -- Exhausted ------------------------------------------------------------------------------------------------ */
 
 static void recharge_each(weft_runtime *rt, weft_fund *fund, enum what what) {
@@ -118,6 +133,37 @@ API_TEST(budget_recharge_each, "J11 J13 J40", .workers = {1, 2}, .timeout = 60) 
     weft_fund *fund = new_fund(rt, (weft_budget)WEFT_BUDGET_MAX);
     for (int what = 0; what < WHATS; what++)
         recharge_each(rt, fund, (enum what)what);
+    REQUIRE_EVENTUALLY(weft_stats_live(rt) == 0);
+    end_fund(fund);
+    fixture_end(rt);
+}
+
+/* Cancelled while it waits in a checkpoint: that tells, also one who may be discarded, which is not done in a call. */
+static int until_told(void *arg) {
+    int error;
+    while ((error = weft_checkpoint()) == 0)
+        ;
+    atomic_store((atomic_bool *)arg, true);
+    return error;
+}
+
+API_TEST(budget_checkpoint_tells, "J11 J25", .workers = {1, 2}) {
+    weft_runtime *rt = begin(WEFT_PROFILE_NONE);
+    weft_fund *fund = new_fund(rt, (weft_budget)WEFT_BUDGET_MAX);
+    weft_budget budget = {10, 0, 0, 0, 0};
+    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
+    weft_task *task;
+    atomic_bool told = false;
+    spec.fn = until_told;
+    spec.arg = &told;
+    spec.fund = fund;
+    spec.budget = &budget;
+    spec.discard = true;
+    REQUIRE_EQ(weft_fiber_spawn(rt, &spec, &task), 0);
+    REQUIRE_EVENTUALLY(is_exhausted(fund, task));
+    weft_task_cancel(task);
+    CHECK_EQ(fixture_finish(task).status, -ECANCELED);
+    CHECK(atomic_load(&told));
     REQUIRE_EVENTUALLY(weft_stats_live(rt) == 0);
     end_fund(fund);
     fixture_end(rt);

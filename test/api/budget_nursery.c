@@ -213,6 +213,19 @@ static int costs(void *arg) {
     CHECK_COST(CHECK_EQ(weft_select(cases, 1, WEFT_NOW), -ETIMEDOUT), 1, 1, 0);
     weft_chan_drop(chan);
 
+    weft_broadcast *radio;
+    weft_subscriber *listener;
+    weft_watch *watch;
+    uint64_t version = 0;
+    REQUIRE_EQ(weft_broadcast_create(sizeof value, 1, &radio), 0);
+    REQUIRE_EQ(weft_subscribe(radio, &listener), 0);
+    CHECK_COST(CHECK_EQ(weft_subscriber_recv(listener, &value, NULL, WEFT_NOW), -ETIMEDOUT), 1, 1, 0);
+    weft_unsubscribe(listener);
+    weft_broadcast_drop(radio);
+    REQUIRE_EQ(weft_watch_create(sizeof value, &value, &watch), 0);
+    CHECK_COST(CHECK_EQ(weft_watch_wait(watch, &version, &value, WEFT_NOW), 0), 1, 1, 0);
+    weft_watch_drop(watch);
+
     weft_io *in, *out;
     char byte = 'x';
     REQUIRE_EQ(weft_pipe(&in, &out), 0);
@@ -237,8 +250,52 @@ API_TEST(budget_channel_and_io_costs, "J10 J11", .workers = {1, 2}, .sched = "ri
     REQUIRE_EQ(weft_fiber_spawn(rt, &spec, &task), 0);
     CHECK_EQ(fixture_finish(task).status, 0);
     weft_budget left = left_in(fund);
-    CHECK_EQ(left.channel_ops, 10000 - 6);
+    CHECK_EQ(left.channel_ops, 10000 - 8);
     CHECK_EQ(left.syscalls, 1000 - 2);
+    REQUIRE_EQ(weft_fund_destroy(fund), 0);
+    fixture_end(rt);
+}
+
+/* -- Messages ------------------------------------------------------------------------------------------------------ */
+
+static int answer_one(void *arg) {
+    weft_message m;
+    (void)arg;
+    CHECK_EQ(weft_receive(&m, NULL, NULL, WEFT_NEVER), 0);
+    return weft_reply(&m, NULL, 0);
+}
+
+static int message_costs(void *arg) {
+    static char large[100];
+    weft_pid server = *(weft_pid *)arg, self = weft_self();
+    weft_message m;
+    CHECK_COST(CHECK_EQ(weft_send(NULL, self, 1, large, 8), 0), 1, 1, 0);
+    CHECK_COST(CHECK_EQ(weft_send(NULL, self, 2, large, sizeof large), 0), 1, 1, 0);
+    CHECK_COST(CHECK_EQ(weft_try_send(NULL, self, 3, large, 8), 0), 1, 1, 0);
+    CHECK_COST(CHECK_EQ(weft_send_ref(NULL, self, 4, large, sizeof large, NULL), 0), 1, 1, 0);
+    for (uint64_t i = 1; i <= 4; i++) {
+        CHECK_COST(CHECK_EQ(weft_receive(&m, NULL, NULL, WEFT_NEVER), 0), 1, 1, 0);
+        CHECK_EQ(m.tag, i);
+    }
+    CHECK_COST(CHECK_EQ(weft_reply(&m, NULL, 0), 0), 1, 1, 0);
+    CHECK_COST(CHECK_EQ(weft_ask(server, NULL, 0, &m, WEFT_NEVER), 0), 1, 1, 0);
+    CHECK_COST(CHECK_EQ(weft_send(NULL, WEFT_PID_NONE, 5, NULL, 0), -ESRCH), 1, 1, 0); /* it was looked for */
+    return 0;
+}
+
+API_TEST(budget_message_costs, "J10 J11", .workers = {1, 2}) {
+    weft_runtime *rt = begin(WEFT_PROFILE_NONE, NULL);
+    weft_fund *fund = new_fund(rt, (weft_budget)WEFT_BUDGET_CLUSTER);
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_pid server;
+    weft_task *task;
+    REQUIRE_EQ(weft_process_go(rt, answer_one, NULL, &server), 0);
+    spec.fn = message_costs;
+    spec.arg = &server;
+    spec.fund = fund;
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    CHECK_EQ(left_in(fund).channel_ops, 10000 - 11);
     REQUIRE_EQ(weft_fund_destroy(fund), 0);
     fixture_end(rt);
 }

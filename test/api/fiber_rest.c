@@ -125,19 +125,21 @@ static int yield_beside(void *arg) {
     return 0;
 }
 
-static void run_late(weft_fiber_fn fn, void *arg) {
+typedef weft_task *(*go_fn)(weft_runtime *rt, weft_fiber_fn fn, void *arg);
+
+static void run_late(go_fn go, weft_fiber_fn fn, void *arg) {
     atomic_store(&late.asked, 0);
     REQUIRE_EQ(weft_chan_create(sizeof(int), 0, &rest.chan), 0);
     weft_runtime *rt = fixture_begin_patient();
-    weft_task *task = fiber_go(rt, fn, arg);
+    weft_task *task = go(rt, fn, arg);
     harness_threads(1, wake_outside, arg);
     CHECK_EQ(fixture_finish(task).status, 0);
     fixture_end(rt);
     CHECK_EQ(weft_chan_destroy(rest.chan), 0);
 }
 
-API_TEST(fiber_rest_beside_yields, "J5 J30", .workers = {1}) { run_late(yield_beside, NULL); }
-API_TEST(fiber_rest_cancelled_beside_yields, "J5 J31", .workers = {1}) { run_late(yield_beside, &late); }
+API_TEST(fiber_rest_beside_yields, "J5 J30", .workers = {1}) { run_late(fiber_go, yield_beside, NULL); }
+API_TEST(fiber_rest_cancelled_beside_yields, "J5 J31", .workers = {1}) { run_late(fiber_go, yield_beside, &late); }
 
 static int take_a_turn(void *arg) {
     if (late.turns++ == 0)
@@ -160,4 +162,41 @@ static int start_many(void *arg) {
     return (void)arg, 0;
 }
 
-API_TEST(fiber_rest_beside_new_ones, "J30", .workers = {1}) { run_late(start_many, NULL); }
+API_TEST(fiber_rest_beside_new_ones, "J30", .workers = {1}) { run_late(fiber_go, start_many, NULL); }
+
+/* Fibers that may move talk to each other: they leave their worker by waiting, and do not rest. */
+static weft_chan *ask, *answer;
+
+static int answer_all(void *arg) {
+    int value;
+    while (weft_chan_recv(ask, &value, WEFT_NEVER) == 0)
+        CHECK_EQ(weft_chan_send(answer, &value, WEFT_NEVER), 0);
+    return (void)arg, 0;
+}
+
+static int ask_beside(void *arg) {
+    weft_task *other = fiber_go_migrating(NULL, answer_all, NULL);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        let_wait();
+        have_it_woken();
+        int turns = 0, value;
+        for (; !weft_task_is_done(rest.waiting); turns++) {
+            CHECK_EQ(weft_chan_send(ask, &turns, WEFT_NEVER), 0);
+            CHECK_EQ(weft_chan_recv(answer, &value, WEFT_NEVER), 0);
+        }
+        CHECK_LE(turns, SOON);
+        CHECK_EQ(end().status, 0);
+    }
+    weft_chan_close(ask);
+    CHECK_EQ(weft_join(other, NULL, WEFT_NEVER), 0);
+    weft_task_drop(other);
+    return (void)arg, 0;
+}
+
+API_TEST(fiber_rest_beside_waits, "J30", .workers = {1}) {
+    REQUIRE_EQ(weft_chan_create(sizeof(int), 0, &ask), 0);
+    REQUIRE_EQ(weft_chan_create(sizeof(int), 0, &answer), 0);
+    run_late(fiber_go_migrating, ask_beside, NULL);
+    CHECK_EQ(weft_chan_destroy(ask), 0);
+    CHECK_EQ(weft_chan_destroy(answer), 0);
+}

@@ -268,6 +268,33 @@ API_TEST(nursery_next_of_a_thread, "J27 J29", .workers = {1, 2}) {
     fixture_end(rt);
 }
 
+/* One of two threads waits: the other is told so. */
+static void take_one(unsigned index, void *arg) {
+    weft_result result;
+    int error;
+    if (index == 0) {
+        while ((error = weft_nursery_next(arg, &result, NULL, WEFT_NEVER)) == -EBUSY)
+            harness_nap();
+        CHECK_EQ(error, 0);
+        CHECK_EQ(result.status, -ECANCELED);
+        return;
+    }
+    REQUIRE_EVENTUALLY(weft_nursery_next(arg, &result, NULL, weft_after(MS)) == -EBUSY);
+    CHECK_EQ(weft_nursery_await(arg), -EBUSY);
+    weft_nursery_cancel(arg);
+}
+
+API_TEST(nursery_next_of_two_threads, "J27", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_nursery_config config = keeping();
+    weft_nursery n;
+    REQUIRE_EQ(weft_nursery_init(&n, rt, &config), 0);
+    REQUIRE_EQ(weft_nursery_go(&n, wait_for_ever, NULL, NULL), 0);
+    harness_threads(2, take_one, &n);
+    CHECK_EQ(weft_nursery_await(&n), -ECANCELED);
+    fixture_end(rt);
+}
+
 struct poller {
     weft_nursery *n;
     weft_wait wait;
@@ -325,6 +352,49 @@ API_TEST(nursery_next_poll, "J8 J9 J23 J26", .workers = {1, 2}) {
     weft_task_cancel(task);
     CHECK_EQ(fixture_finish(task).status, -ECANCELED);
     REQUIRE_EVENTUALLY(did.cancelled == 1);
+    fixture_end(rt);
+}
+
+/* Who waits for all may take those that have ended. */
+static weft_poll take_while_waiting(weft_task *self, void *state) {
+    struct poller *p = state;
+    weft_nursery_config config = keeping();
+    weft_wait other = {{0}};
+    weft_result result;
+    int status;
+    if (!p->n) {
+        REQUIRE_EQ(weft_nursery_create(NULL, &config, &p->n), 0);
+        REQUIRE_EQ(weft_nursery_go(p->n, number, STATUS(7), NULL), 0);
+        REQUIRE_EQ(weft_nursery_go(p->n, wait_for_ever, NULL, NULL), 0);
+    }
+    int error = weft_nursery_await_poll(p->n, self, &p->wait, &status);
+    if (!error)
+        return weft_done(self, status, NULL);
+    CHECK_EQ(error, -EAGAIN);
+    if (p->sum)
+        return WEFT_PENDING;
+    error = weft_nursery_next_poll(p->n, self, &other, &result, NULL);
+    if (error) { /* none has */
+        CHECK_EQ(error, -EBUSY);
+        return WEFT_YIELD;
+    }
+    p->sum += (int)(intptr_t)result.value;
+    CHECK_EQ(p->sum, 7);
+    weft_nursery_cancel(p->n);
+    return WEFT_PENDING;
+}
+
+API_TEST(nursery_next_poll_beside_await, "J23 J27", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    struct poller p = {.left = 1};
+    weft_spec spec = WEFT_SPEC_INIT;
+    weft_task *task;
+    spec.poll = take_while_waiting;
+    spec.drop = drop_poller;
+    spec.state = &p;
+    spec.state_size = sizeof p;
+    REQUIRE_EQ(weft_spawn(rt, &spec, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, -ECANCELED);
     fixture_end(rt);
 }
 

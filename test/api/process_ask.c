@@ -1,5 +1,6 @@
 /* process_ask.c - asking, by one whose own mailbox is bounded and full. */
 #include "process.h"
+#include "process/process.h"
 
 enum { FULL = 2 };
 
@@ -24,6 +25,7 @@ static int ask_when_full(void *arg) {
         REQUIRE_EQ(weft_ask(server, &i, sizeof i, &m, in_time()), 0);
         REQUIRE_EQ(m.size, sizeof i);
         CHECK_EQ(*(const int *)m.data, i);
+        CHECK_EQ(wefti_process_self()->urgent.count, 0); /* nor do they lie there unseen */
     }
     if (policy == WEFT_MAILBOX_REFUSE || policy == WEFT_MAILBOX_BLOCK)
         CHECK_EQ(weft_try_send(NULL, weft_self(), 9, NULL, 0), -ENOBUFS);
@@ -62,6 +64,22 @@ static void ask_bounded(uint32_t max_messages, uint64_t max_bytes) {
 }
 API_TEST(process_ask_own_full, "W29 W30", .workers = {1, 2}) { ask_bounded(FULL, 0); }
 API_TEST(process_ask_own_full_bytes, "W29 W30", .workers = {1}) { ask_bounded(0, FULL * 4); }
+
+/* Without a bound they come, and are thrown away. */
+static int ask_unbounded(void *arg) {
+    weft_pid server = go_process(NULL, answer_thrice, NULL);
+    weft_message m;
+    (void)arg;
+    for (int i = 0; i < 3; i++) {
+        REQUIRE_EQ(weft_ask(server, &i, sizeof i, &m, in_time()), 0);
+        CHECK_EQ(*(const int *)m.data, i);
+    }
+    REQUIRE_EQ(weft_process_cancel(NULL, server), 0);
+    UNTIL(!weft_process_is_alive(NULL, server));
+    expect_none();
+    return 0;
+}
+API_TEST(process_ask_answered_thrice, "W29", .workers = {1, 2}) { in_process(ask_unbounded, NULL); }
 
 /* An answer that is larger than the whole mailbox is refused, as a message is; a shorter one may follow. */
 static int answer_at_length(void *arg) {

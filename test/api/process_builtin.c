@@ -71,6 +71,7 @@ static void perform(void (*ask)(weft_step *out), int want) {
 
 static void expect_heard(int at, weft_message_type type, uint64_t tag, int error) {
     CHECK_EQ(heard.event[at].type, type);
+    CHECK_EQ(heard.event[at].from, WEFT_PID_NONE);
     CHECK_EQ(heard.event[at].tag, tag);
     CHECK_EQ(heard.event[at].error, error);
 }
@@ -176,6 +177,27 @@ API_TEST(process_builtin_wrong_too, "W39") {
     for (int i = 0; i < 9; i++)
         CHECK_EQ(heard.event[i].error, -EINVAL);
 }
+
+/* Right in size, wrong in what they say. */
+static weft_chan *some;
+static void ask_for_too_much(weft_step *out) {
+    weft_command_chan nothing = {NULL, 0, WEFT_NOW}, large = {some, WEFT_CHAN_VALUE_MAX + 1, WEFT_NOW};
+    weft_command_socket_io nobody = {NULL, 1, WEFT_NOW};
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CHAN_SEND, 0, &nothing, sizeof nothing), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CHAN_RECV, 1, &nothing, sizeof nothing), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CHAN_RECV, 2, &large, sizeof large), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_READ, 3, &nobody, sizeof nobody), 0);
+}
+API_TEST(process_builtin_wrong_values, "W39") {
+    int value = 1;
+    REQUIRE_EQ(weft_chan_create(sizeof value, 1, &some), 0);
+    REQUIRE_EQ(weft_chan_send(some, &value, WEFT_NOW), 0);
+    perform(ask_for_too_much, 4);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(heard.event[i].error, -EINVAL);
+    CHECK_EQ(weft_chan_destroy(some), 0);
+}
+
 static int never_called(const weft_command *command, void *arg) {
     (void)command, (void)arg;
     return -EIO;
@@ -380,8 +402,15 @@ static int talk(void *state, const weft_message *events, size_t count, weft_step
         if (events[i].error)
             return events[i].error;
         if (events[i].tag <= 1) {
-            CHECK_EQ(events[i].size, sizeof(weft_command_socket));
-            ends[events[i].tag] = ((const weft_command_socket *)events[i].data)->io;
+            const weft_command_socket *socket = events[i].data;
+            weft_addr peer;
+            char told[64], found[64];
+            CHECK_EQ(events[i].size, sizeof *socket);
+            CHECK_EQ(weft_peer_addr(socket->io, &peer), 0);
+            CHECK_GT(weft_addr_format(&peer, found, sizeof found), 0);
+            CHECK_GT(weft_addr_format(&socket->peer, told, sizeof told), 0);
+            CHECK_STR(told, found);
+            ends[events[i].tag] = socket->io;
             if (ends[0] && ends[1]) {
                 io_command(out, WEFT_COMMAND_READ, 2, ends[0], "");
                 io_command(out, WEFT_COMMAND_WRITE, 3, ends[1], "hello");
@@ -441,5 +470,36 @@ API_TEST(process_builtin_socket_unseen, "W6 W38", .workers = {1, 2}) {
     ssize_t got = weft_read(client, &byte, 1, fixture_soon());
     CHECK(got == 0 || got == -ECONNRESET);
     CHECK_EQ(weft_close(client), 0);
+    fixture_end(rt);
+}
+
+/* The connection has come, and the process ends before it looks: one poll at a time, so that nobody does. */
+API_TEST(process_builtin_socket_unread, "W6 W38") {
+    weft_config config = WEFT_CONFIG_INIT;
+    weft_task *task;
+    weft_io *client;
+    weft_addr addr;
+    char byte;
+    bool accepts = false;
+    config.driven = true;
+    config.workers = 1;
+    weft_runtime *rt = fixture_begin(&config);
+    REQUIRE_EQ(weft_tcp_listen("127.0.0.1", 0, NULL, &listener), 0);
+    weft_pid pid = begin(rt, (struct script){ask_accept, 9, false}, &task);
+    REQUIRE_EQ(weft_local_addr(listener, &addr), 0);
+    REQUIRE_EQ(weft_connect(&addr, &client, fixture_soon()), 0);
+    for (weft_deadline until = fixture_soon(); !accepts || weft_stats_live(rt) > 1;) {
+        REQUIRE(weft_after(0) < until);
+        REQUIRE_GE(weft_drive(rt, 1), 0);
+        accepts |= weft_stats_live(rt) > 1;
+    }
+    CHECK_EQ(weft_process_exit(rt, pid, -EIO), 0);
+    while (!weft_task_is_done(task))
+        REQUIRE_GE(weft_drive_wait(rt, 0, fixture_soon()), 0);
+    weft_task_drop(task);
+    CHECK_EQ(heard.count, 0);
+    CHECK_EQ(weft_read(client, &byte, 1, fixture_soon()), 0);
+    CHECK_EQ(weft_close(client), 0);
+    CHECK_EQ(weft_close(listener), 0);
     fixture_end(rt);
 }

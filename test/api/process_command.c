@@ -288,3 +288,78 @@ API_TEST(process_commands_of_the_last_step, "W22", .workers = {1}) {
     CHECK_EQ(fixture_finish(task).status, 0);
     fixture_end(rt);
 }
+
+/* -- After a command: it is idle, and what comes from a thread wakes it; it is not called for nothing. */
+
+static atomic_uint calls;
+static atomic_bool was_told;
+
+static int ask_then_idle(void *state, const weft_message *events, size_t count, weft_step *out) {
+    unsigned call = atomic_fetch_add(&calls, 1);
+    (void)state;
+    out->status = call ? WEFT_STEP_IDLE : WEFT_STEP_YIELD;
+    if (call == 0)
+        return weft_yield_command(out, WEFT_COMMAND_CLOCK, 1, NULL, 0);
+    CHECK_EQ(count, 1);
+    if (call == 1) { /* idle with one on its way */
+        weft_command_timer timer = {weft_after(1000000)};
+        CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_TIMER, 2, &timer, sizeof timer), 0);
+    } else if (call == 2) {
+        CHECK_EQ(events[0].tag, 2);
+        atomic_store(&was_told, true);
+    } else {
+        CHECK_EQ(events[0].tag, 3);
+        out->status = WEFT_STEP_DONE;
+    }
+    return 0;
+}
+static const weft_process_class idling = {.size = sizeof idling, .step = ask_then_idle};
+
+API_TEST(process_idle_after_command, "W26 W31 W33", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_task *task;
+    weft_pid pid;
+    REQUIRE_EQ(spawn_class(rt, &idling, NULL, 0, &pid, &task), 0);
+    REQUIRE_EVENTUALLY(atomic_load(&was_told));
+    REQUIRE_EVENTUALLY(strcmp(weft_task_state(task), "idle") == 0);
+    CHECK_EQ(weft_send(rt, pid, 3, NULL, 0), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    CHECK_EQ(atomic_load(&calls), 4);
+    fixture_end(rt);
+}
+
+/* The next owner of the slot knows nothing of that: it has its first step, and nothing on its way. */
+static int ask_and_idle(void *state, const weft_message *events, size_t count, weft_step *out) {
+    weft_command_timer timer = {WEFT_NEVER - 1};
+    (void)state, (void)events, (void)count;
+    atomic_fetch_add(&calls, 1);
+    out->status = WEFT_STEP_IDLE;
+    return weft_yield_command(out, WEFT_COMMAND_TIMER, 1, &timer, sizeof timer);
+}
+static const weft_process_class leaving = {.size = sizeof leaving, .step = ask_and_idle};
+
+static int yield_for_nothing(void *state, const weft_message *events, size_t count, weft_step *out) {
+    (void)state, (void)events, (void)count;
+    out->status = atomic_fetch_add(&calls, 1) == 2 ? WEFT_STEP_DONE : WEFT_STEP_YIELD;
+    return 0;
+}
+static const weft_process_class yielding = {.size = sizeof yielding, .step = yield_for_nothing};
+
+static int one_after_the_other(void *arg) {
+    weft_task *task;
+    weft_pid pid;
+    (void)arg;
+    REQUIRE_EQ(spawn_class(NULL, &leaving, NULL, 0, &pid, &task), 0);
+    UNTIL(atomic_load(&calls) == 1);
+    UNTIL(strcmp(weft_task_state(task), "idle") == 0);
+    CHECK_EQ(weft_process_exit(NULL, pid, -EIO), 0);
+    UNTIL(weft_task_is_done(task));
+    weft_task_drop(task);
+    REQUIRE_EQ(spawn_class(NULL, &yielding, NULL, 0, &pid, &task), 0);
+    UNTIL(weft_task_is_done(task));
+    weft_task_drop(task);
+    CHECK_EQ(atomic_load(&calls), 3);
+    return 0;
+}
+
+API_TEST(process_slot_after_command, "W38", .workers = {1}) { in_process(one_after_the_other, NULL); }

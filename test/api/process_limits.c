@@ -228,6 +228,18 @@ API_TEST(process_stop_all_obedient, "W35 W36", .workers = {1, 2}) {
     CHECK_EQ(weft_process_stop_all(rt, WEFT_NOW, NULL, 0), 0);
     fixture_end(rt);
 }
+/* More than there is room for: all are counted, and no more are written. */
+API_TEST(process_stop_all_many_left, "W36", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_process_left left[2] = {{7, "x"}, {7, "x"}};
+    for (int i = 0; i < 3; i++)
+        go_process(rt, deaf, NULL);
+    CHECK_EQ(weft_process_stop_all(rt, 1, left, 1), 3);
+    CHECK_NE(left[0].pid, 7);
+    CHECK_EQ(left[1].pid, 7);
+    CHECK_STR(left[1].name, "x");
+    fixture_end(rt);
+}
 /* The default: 10 s. */
 API_TEST(process_stop_all_default, "W36", .workers = {1}, .sched = "sim") {
     weft_runtime *rt = fixture_begin_patient();

@@ -135,9 +135,28 @@ API_TEST(process_groups, "W10 W31", .workers = {1, 2}) {
     REQUIRE_EVENTUALLY(atomic_load(&heard) == COUNT);
     CHECK_EQ(weft_group_leave(rt, "readers", pid[5]), 0);
     CHECK_EQ(weft_group_leave(rt, "readers", pid[5]), -ESRCH);
+    CHECK_EQ(weft_group_leave(rt, "readers", WEFT_PID_NONE), -ESRCH);
     end_server(rt, pid[6], 0);
     REQUIRE_EVENTUALLY(weft_publish(rt, "readers", 1, "news", 4) == COUNT - 2);
     CHECK_EQ(weft_publish(rt, "others", 1, "news", 4), 1);
     CHECK_EQ(weft_publish(rt, "", 1, "news", 4), -EINVAL);
+    fixture_end(rt);
+}
+
+/* One in the midst leaves, then its neighbours; what it was in is not theirs. */
+API_TEST(process_groups_shrink, "W10", .workers = {1}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_pid pid[5];
+    static const int order[] = {2, 1, 3, 0};
+    for (int i = 0; i < 5; i++) {
+        pid[i] = go_process(rt, listener, NULL);
+        CHECK_EQ(weft_group_join(rt, "few", pid[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        CHECK_EQ(weft_group_leave(rt, "few", pid[order[i]]), 0);
+        CHECK_EQ(weft_publish(rt, "few", 1, "news", 4), 4 - i);
+    }
+    CHECK_EQ(weft_group_join(rt, "few", pid[2]), 0);
+    CHECK_EQ(weft_publish(rt, "few", 1, "news", 4), 2);
     fixture_end(rt);
 }

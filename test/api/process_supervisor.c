@@ -127,6 +127,50 @@ API_TEST(process_supervisor_one_for_one, "W6", .workers = {1, 2}) {
     CHECK_STR(story(), "S0 S1 S2 E1 S1 E2 E1 E0");
 }
 
+/* -- Asked or made to end. */
+
+/* Has others end the supervisor while that stops it. */
+static int end_all_when_stopped(void *arg) {
+    int error = sit(arg);
+    weft_process_cancel(NULL, boss);
+    return error;
+}
+
+API_TEST(process_supervisor_asked_while_stopping, "W6", .workers = {1, 2}) {
+    weft_process_child children[] = {WEFT_PROCESS_CHILD("a", fail_once, NULL),
+                                     WEFT_PROCESS_CHILD("b", end_all_when_stopped, NULL)};
+    weft_supervisor_config config = config_of(WEFT_STRATEGY_ONE_FOR_ALL, 0);
+    config.backoff_min = -1;
+    supervise_as_boss(config, children, 2);
+    CHECK_STR(story(), "S0 S1 E0 E1");
+}
+
+/* Ended by force it still asks its children, and gives them their time; also after it has stopped one before. */
+static atomic_int ended_well;
+
+static int end_in_time(void *arg) {
+    int error = sit(arg);
+    atomic_fetch_add(&ended_well, weft_sleep(1000000) == 0);
+    return error;
+}
+
+static int fail_once_then_kill(void *arg) {
+    if (atomic_fetch_add(&runs, 1) == 0)
+        return -EIO;
+    CHECK_EQ(weft_process_exit(NULL, boss, -EIO), 0);
+    return end_in_time(arg);
+}
+
+API_TEST(process_supervisor_ended_by_force, "W6", .workers = {1, 2}) {
+    weft_process_child children[] = {WEFT_PROCESS_CHILD("a", end_in_time, NULL),
+                                     WEFT_PROCESS_CHILD("b", fail_once_then_kill, NULL)}; /* the last to be started */
+    weft_supervisor_config config = config_of(WEFT_STRATEGY_ONE_FOR_ALL, 0);
+    config.backoff_min = -1;
+    supervise_as_boss(config, children, 2);
+    CHECK_STR(story(), "S0 S1 E1 E0 S0 S1 E1 E0");
+    CHECK_EQ(atomic_load(&ended_well), 3);
+}
+
 /* -- Order. */
 
 API_TEST(process_supervisor_needs, "W6", .workers = {1, 2}) {

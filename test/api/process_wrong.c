@@ -71,15 +71,27 @@ static int hear_from_abroad(void *arg) {
     CHECK_EQ(m.from, WEFT_PID_NONE);
     CHECK_EQ(weft_receive(&m, NULL, NULL, in_time()), 0);
     CHECK_EQ(m.type, WEFT_MESSAGE);
+    CHECK_EQ(m.tag, 1);
     CHECK_EQ(m.from, WEFT_PID_NONE);
     CHECK_EQ(weft_reply(&m, NULL, 0), -EINVAL);
+    CHECK_EQ(weft_receive(&m, NULL, NULL, in_time()), 0);
+    CHECK_EQ(m.tag, 2);
+    CHECK_EQ(m.from, WEFT_PID_NONE);
     return 0;
 }
 
+/* Also when messages to its own like go the short way. */
 static int call_abroad(void *arg) {
     struct abroad *abroad = arg;
+    weft_message m;
+    CHECK_EQ(weft_self(), abroad->pid); /* the same number here */
     CHECK_EQ(weft_process_cancel(abroad->rt, abroad->pid), 0);
     CHECK_EQ(weft_send(abroad->rt, abroad->pid, 1, "a longer message, not inline", 29), 0);
+    CHECK_EQ(weft_send(NULL, weft_self(), 3, NULL, 0), 0);
+    CHECK_EQ(weft_send(abroad->rt, abroad->pid, 2, "short", 6), 0);
+    CHECK_EQ(weft_receive(&m, NULL, NULL, WEFT_NOW), 0);
+    CHECK_EQ(m.tag, 3);
+    expect_none();
     return 0;
 }
 

@@ -30,8 +30,10 @@ API_TEST(supervisor_back_off, "J3", .workers = {1, 2}) {
     supervise(config_of(WEFT_STRATEGY_ONE_FOR_ONE, 0), &child, 1, 0);
     CHECK_STR(story(), "S0 E0 S0 E0 S0 E0 S0 E0 S0 E0 S0 E0 S0 E0 S0 E0 S0 E0 S0 E0");
     int64_t pause = second();
+    bool strayed = false;
     for (unsigned i = 1; i + 1 < told.count; i += 2) {
         int64_t took = told.event[i + 1].at - told.event[i].at;
+        strayed |= took < pause;
         CHECK_EQ(told.event[i].status, -EIO);
         CHECK_GE(took, pause - pause / 10);
         if (fixture_on("sim"))
@@ -39,6 +41,8 @@ API_TEST(supervisor_back_off, "J3", .workers = {1, 2}) {
         pause = 2 * pause < 90 * second() ? 2 * pause : 90 * second();
     }
     CHECK_EQ(pause, 90 * second());
+    if (fixture_on("sim"))
+        CHECK(strayed);
 }
 
 /* One that has run for 5 s begins anew. */
@@ -53,8 +57,9 @@ API_TEST(supervisor_stable, "J3", .workers = {1}, .sched = "sim") {
     const weft_supervised_fiber child = {"worker", run_for_a_while, NULL, WEFT_RESTART_TRANSIENT, 0};
     weft_supervisor_config config = config_of(WEFT_STRATEGY_ONE_FOR_ONE, 0);
     config.backoff_jitter = -1;
+    config.backoff_factor = 3;
     supervise(config, &child, 1, 0);
-    static const int seconds[] = {1, 2, 4, 1, 2};
+    static const int seconds[] = {1, 3, 9, 1, 3};
     for (unsigned i = 0; i < 5; i++) {
         int64_t took = told.event[2 * i + 2].at - told.event[2 * i + 1].at;
         CHECK_GE(took, seconds[i] * second());
@@ -415,6 +420,17 @@ static int refused(void *arg) {
     config.backoff_factor = 0;
     config.backoff_min = 2;
     config.backoff_max = 1;
+    CHECK_EQ(weft_supervise(&config, &child, 1), -EINVAL);
+    config.backoff_max = -1;
+    CHECK_EQ(weft_supervise(&config, &child, 1), -EINVAL);
+    config.backoff_max = 0;
+    config.stable = -1;
+    CHECK_EQ(weft_supervise(&config, &child, 1), -EINVAL);
+    config.stable = 0;
+    config.period = -1;
+    CHECK_EQ(weft_supervise(&config, &child, 1), -EINVAL);
+    config.period = 0;
+    config.strategy = (weft_strategy)(WEFT_STRATEGY_REST_FOR_ONE + 1);
     CHECK_EQ(weft_supervise(&config, &child, 1), -EINVAL);
     child.stack_size = SIZE_MAX; /* the first start fails */
     CHECK_EQ(weft_supervise(NULL, &child, 1), -EINVAL);

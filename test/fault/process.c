@@ -232,6 +232,39 @@ static void commands_at_once(void) {
 }
 
 TEST(process_commands_at_once_out_of_memory, "W28 W39", .timeout = 120) {
-    for (told.many = 16320; told.many <= 16384; told.many += 3) /* a chunk has about as many */
+    for (told.many = 32680; told.many <= 32725; told.many += 3) /* a chunk of nodes has about as many */
         sweep(commands_at_once);
 }
+
+/* -- A supervisor, and children that need each other. */
+
+static int end_at_once(void *arg) { return (void)arg, 0; }
+
+static int supervise(void *arg) {
+    static const char *const first[] = {"first", NULL};
+    weft_process_child children[2] = {WEFT_PROCESS_CHILD("second", end_at_once, NULL),
+                                      WEFT_PROCESS_CHILD("first", end_at_once, NULL)};
+    children[0].needs = first;
+    children[0].restart = children[1].restart = WEFT_RESTART_TEMPORARY;
+    CHECK(sweep_is_clean(weft_process_supervise(NULL, children, 2)));
+    return (void)arg, 0;
+}
+
+static void supervised(void) {
+    weft_runtime *rt = sweep_begin(NULL);
+    if (!rt)
+        return;
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_task *task;
+    spec.fn = supervise;
+    int error = weft_process_spawn(rt, &spec, NULL, &task);
+    CHECK(sweep_is_clean(error));
+    if (!error)
+        CHECK(sweep_is_clean(fixture_finish(task).status)); /* no memory for its stack */
+    CHECK_EQ(weft_runtime_stop(rt, fixture_soon()), 0);
+    CHECK_EQ(weft_process_count(rt), 0);
+    harness_on_hang(NULL, NULL);
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
+}
+
+TEST(process_supervisor_out_of_memory, "W6", .timeout = 120) { sweep(supervised); }

@@ -63,6 +63,33 @@ static int run(void *arg) {
     return 0;
 }
 
+/* So many that the next is looked at with all others, and none of those has anyone to tell. */
+static int run_all_ended(void *arg) {
+    (void)arg;
+    REQUIRE_EQ(weft_process_go(NULL, sit, NULL, &watched), 0);
+    for (uint32_t count = 1; count <= 64; count++) {
+        REQUIRE_EQ(weft_process_go(NULL, watch, NULL, NULL), 0);
+        while (weft_process_count(NULL) > 1)
+            weft_yield();
+        CHECK_EQ(records(), count);
+    }
+    REQUIRE_EQ(weft_process_go(NULL, watch, &watched, NULL), 0);
+    while (records() != 1)
+        weft_yield();
+    REQUIRE_EQ(weft_send(NULL, watched, 0, NULL, 0), 0);
+    while (weft_process_count(NULL) > 0)
+        weft_yield();
+    CHECK_EQ(told, 1);
+    return 0;
+}
+
+TEST(process_monitors_all_ended, "W6 W38") {
+    weft_config config = WEFT_CONFIG_INIT;
+    weft_result result;
+    config.workers = 1;
+    REQUIRE_EQ(weft_fiber_run(&config, run_all_ended, NULL, &result), 0);
+}
+
 TEST(process_monitors_of_the_ended, "W6 W38") {
     weft_config config = WEFT_CONFIG_INIT;
     weft_result result;

@@ -1,4 +1,4 @@
-/* process_table.c - pids: generations that wrap, slots that are used up, pids that nobody ever had. */
+/* process_table.c - pids: generations that wrap, slots that are used again or used up, pids that nobody ever had. */
 #include "process/process.h"
 
 #include <weft/command.h>
@@ -113,6 +113,38 @@ static int forged(void *arg) {
     return 0;
 }
 
+/* Who has the slot now is not put out of a group for who had it. */
+static int stale(void *arg) {
+    (void)arg;
+    weft_pid first = begin();
+    live(first);
+    weft_pid next = begin();
+    REQUIRE_EQ(wefti_pid_index(next), wefti_pid_index(first));
+    REQUIRE_EQ(weft_group_join(NULL, "group", next), 0);
+    CHECK_EQ(weft_group_leave(NULL, "group", first), -ESRCH);
+    CHECK_EQ(weft_group_leave(NULL, "group", next), 0);
+    live(next);
+    return 0;
+}
+
+/* Many at once, again and again: the slots are those of the first. */
+static int crowds(void *arg) {
+    enum { CROWD = 8 * WEFTI_PROCESS_CACHE };
+    static weft_pid pid[CROWD];
+    struct wefti_processes *table = wefti_processes_here(wefti_worker_here()->rt);
+    (void)arg;
+    for (int round = 0; round < 4; round++) {
+        for (unsigned i = 0; i < CROWD; i++)
+            pid[i] = begin();
+        for (unsigned i = 0; i < CROWD; i++)
+            REQUIRE_EQ(weft_send(NULL, pid[i], 1, NULL, 0), 0);
+        while (weft_process_count(NULL) > 1)
+            weft_yield();
+        CHECK_LE(table->made, CROWD + WEFTI_PROCESS_CACHE);
+    }
+    return 0;
+}
+
 static void in_process(weft_fiber_fn fn) {
     weft_config config = WEFT_CONFIG_INIT;
     weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
@@ -132,3 +164,5 @@ static void in_process(weft_fiber_fn fn) {
 
 TEST(process_generations_wrap, "W10 W30 W38") { in_process(wrap); }
 TEST(process_forged_pids, "W10 W30") { in_process(forged); }
+TEST(process_slots_used_again, "W10 W38") { in_process(crowds); }
+TEST(process_stale_member, "W10 W30") { in_process(stale); }
