@@ -244,7 +244,8 @@ void wefti_worker_found(struct wefti_worker *w) {
     }
 }
 
-struct wefti_worker *wefti_worker_here(void) { return wefti_worker_self(); }
+/* Not inline, not even when the whole program is compiled at once: a compiler may keep the address of a thread-local over a switch. */
+__attribute__((noinline)) struct wefti_worker *wefti_worker_here(void) { return wefti_worker_self(); }
 
 /* What others have woken, behind our own. */
 static __attribute__((noinline)) void take_inbox(struct wefti_worker *w) {
