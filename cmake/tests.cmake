@@ -1,6 +1,6 @@
 # The test programs: one a folder of test/, each linked with the harness and the static library, whose internal
 # functions (wefti_) they may call.
-add_library(weft_harness STATIC test/harness/harness.c)
+add_library(weft_harness STATIC test/harness/harness.c test/harness/tools.c)
 target_include_directories(weft_harness PUBLIC ${PROJECT_SOURCE_DIR}/test/harness)
 target_link_libraries(weft_harness PUBLIC Threads::Threads PRIVATE weft_dev)
 

@@ -59,7 +59,7 @@ typedef struct weft_nursery_config {
     const char *name;    /* for errors; as weft_spec; NULL = "nursery" */
     weft_deadline until; /* as weft_nursery_set_deadline; 0 or WEFT_NEVER: none */
     int64_t
-        grace; /* ns for which the shields of children, and of all that is cancelled with them, hold; 0: as long as they want; below 0: not at all */
+        grace; /* ns for which the shields of children, and of all that is cancelled with them, hold; 0, below 0 or WEFT_NEVER: as long as they want */
     bool keep_going; /* a child's failure does not cancel the others; await still returns the first */
     weft_fund *
         fund; /* what its children's budgets come out of, and each spawn is paid from (see <weft/budget.h>); NULL: the spawner's */
@@ -137,7 +137,8 @@ WEFT_API void weft_nursery_close(weft_nursery *n);
 WEFT_API void weft_nursery_cancel(weft_nursery *n);
 
 /* From `until` on it is as if cancelled, with WEFT_REASON_TIMEOUT, and await returns -ETIMEDOUT: whatever the owner is doing; one that
- * has passed acts before this returns.  Moves an earlier or later one; WEFT_NEVER takes it away.  What has been cancelled stays so.
+ * has passed acts before this returns.  Moves an earlier or later one; WEFT_NEVER takes it away.  Not one that has passed meanwhile, whether or not anybody
+ * has had the time to act on it: what has been cancelled stays so.
  * Call from: the owner.
  * Returns 0; -EACCES; -ENOMEM, -EAGAIN, -ESHUTDOWN as weft_spawn: then there is none. */
 WEFT_API int weft_nursery_set_deadline(weft_nursery *n, weft_deadline until);

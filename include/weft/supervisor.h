@@ -68,7 +68,7 @@ typedef struct weft_supervisor_config {
     double backoff_factor; /* each further failure makes it so much longer, 1 or more; 0 = 2 */
     double backoff_jitter; /* ... and random by so much either way; 0 = 0.1; below 0: none */
     int64_t stable; /* a child that has run for so long begins anew with the first pause; 0 = 5 s */
-    int64_t grace; /* as weft_nursery_config, but 0 = 10 s; below 0: as long as they want */
+    int64_t grace; /* as weft_nursery_config, but 0 = 10 s */
     /* Told of every start and end, on the supervisor's stack.  status: of WEFT_SUPERVISED_ENDED.  May be NULL; may wait, but not
      * receive messages: those are the supervisor's. */
     void (*report)(void *arg, size_t child, weft_supervised what, int status);

@@ -210,7 +210,7 @@ static int open(struct wefti_nursery *n, struct weft_runtime *rt, const weft_nur
         .rt = rt,
         .made_by = self,
         .name = config.name ? config.name : "nursery",
-        .grace = config.grace,
+        .grace = config.grace > 0 ? config.grace : 0,
         .fund = config.fund,
         .kind = (uint8_t)kind,
         .heap = heap,

@@ -82,7 +82,10 @@ int weft_nursery_set_deadline(weft_nursery *nursery, weft_deadline until) {
     struct wefti_nursery_timer *timer = n->timer;
     if (!n->bound || (!timer && until == WEFT_NEVER))
         return 0;
-    if (until <= wefti_now(n->rt)) { /* no need to ask anybody; should there be a timer, it will find nothing to do */
+    /* No need to ask anybody; should there be a timer, it will find nothing to do.  The one before may have passed while no worker was free for its task;
+     * nobody else changes it. */
+    int64_t now = wefti_now(n->rt);
+    if (until <= now || (timer && timer->until <= now)) {
         wefti_nursery_cancel(n, WEFT_REASON_TIMEOUT);
         return 0;
     }

@@ -17,7 +17,16 @@
  *         task to that searcher; its own P2 or G1 is later than the read that saw it, so its F2 is after F1 and its
  *         look is one that sees the task.  Acquire and release would not do: each side writes one word and
  *         reads the other's.
- * Rejected.  A count of sleepers beside the bitmap: the two disagree between their updates, and that is where published
+ * Watch.  watcher: 1 + which sleeper looks now and then (worker.c), 0 if none does.  Who lies down and finds none becomes it, W2; it is that until
+ *         it gets up, W1, or is claimed, S5.  If it finds something to do it owes the others a successor, unless there is one by then:
+ *                 get up: W1 watcher = 0                          sleep: P1 set my bit
+ *                         W3 fence F3                                    P3 fence F2
+ *                         W4 nobody watches: claim a sleeper,            W2 nobody watches: watcher = me
+ *                            watcher = that one, wake it
+ *         F3 first: W2 sees that it is needed.  F2 first: W4 sees the sleeper.  The successor is named by W4: else who wakes it would often
+ *         lie down before it, and be the watcher again.
+ * Rejected.  The highest sleeper as the watcher: where a fiber of that one is woken again and again, it woke another each time.
+ *         A count of sleepers beside the bitmap: the two disagree between their updates, and that is where published
  *         runtimes hung.  The number of sleepers is the number of bits.
  *         Waking another worker at G2 whether or not work is left: on two cores each wake costs more than a short task.
  * Not covered.  A task in a worker's LIFO slot or batch (lifo.h): its owner is awake, and flushes both before P1.
@@ -40,6 +49,7 @@ struct wefti_idle {
     _Alignas(64) _Atomic uint64_t parked[WEFTI_WORKERS_MAX / 64];
     _Alignas(64) _Atomic uint64_t
         forking[WEFTI_WORKERS_MAX / 64]; /* bit i: worker i waits for a stolen job, and would run others */
+    _Alignas(64) _Atomic uint32_t watcher;
 };
 
 /* B44: at most half of the workers search. */
@@ -89,6 +99,19 @@ static inline int wefti_idle_claim(struct wefti_idle *idle, bool last_0) {
         }
     }
     return last_0 && wefti_idle_claim_one(idle, 0) ? 0 : -1;
+}
+
+/* W2, W4.  True: this one watches, from now on or still. */
+static inline bool wefti_idle_keep_watch(struct wefti_idle *idle, uint32_t worker) {
+    uint32_t found = load_relaxed(&idle->watcher); /* F2 orders it */
+    return (found == 0 && cas_relaxed(&idle->watcher, &found, worker + 1)) || found == worker + 1;
+}
+
+/* W1; S5, for one that is claimed; and for a successor that has found something to do. */
+static inline void wefti_idle_leave_watch(struct wefti_idle *idle, uint32_t worker) {
+    uint32_t found = worker + 1;
+    if (load_relaxed(&idle->watcher) == found) /* as it was when its bit was set, or by the caller himself */
+        (void)cas_relaxed(&idle->watcher, &found, 0); /* F3 orders it; not if it has been left and taken meanwhile */
 }
 
 /* Workers that wait for a stolen job (fork.c).  They run jobs and nothing else, so they are not parked: a wake that is meant

@@ -133,9 +133,13 @@ void wefti_worker_wake(struct wefti_worker *w) {
     }
 }
 
-/* S5, S6: the sleeper's bit is ours. */
-static void wake_claimed(struct weft_runtime *rt, struct wefti_worker *w, uint32_t index) {
+/* S5, S6: the sleeper's bit is ours.  watch: it is to keep the watch, W4. */
+static void wake_claimed(struct weft_runtime *rt, struct wefti_worker *w, uint32_t index, bool watch) {
     struct wefti_worker *sleeper = &rt->worker[index];
+    if (watch)
+        (void)wefti_idle_keep_watch(&rt->idle, index); /* S5: `claimed` orders it */
+    else
+        wefti_idle_leave_watch(&rt->idle, index); /* S5: now, for we may lie down before it is really up */
     if (!sleeper->driven)
         add_relaxed(&rt->idle.searching, 1); /* S5; `claimed` orders it.  Who knows when a driven one will search? */
     store_release(&sleeper->claimed, 1); /* S5, pairs with P6 */
@@ -154,7 +158,7 @@ void wefti_notify(struct weft_runtime *rt, struct wefti_worker *w) {
         return;
     int index = wefti_idle_claim(&rt->idle, rt->driven); /* S4 */
     if (index >= 0)
-        wake_claimed(rt, w, (uint32_t)index);
+        wake_claimed(rt, w, (uint32_t)index, false);
 }
 
 /* `ns` of work wait in our own queues. */
@@ -172,7 +176,7 @@ void wefti_notify_if_worth(struct wefti_worker *w, uint32_t waiting) { offer(w, 
 void wefti_notify_one(struct weft_runtime *rt, struct wefti_worker *w, struct wefti_worker *target) {
     fence_seq_cst(); /* S2, F1 */
     if (wefti_idle_claim_one(&rt->idle, target->index)) /* S4 */
-        wake_claimed(rt, w, target->index);
+        wake_claimed(rt, w, target->index, false);
 }
 
 /* G1 to G3. */
@@ -220,18 +224,28 @@ static struct weft_task *search(struct wefti_worker *w, bool *ran_job) {
     return task;
 }
 
+static void hand_on_watch(struct wefti_worker *w) {
+    struct wefti_idle *idle = &w->rt->idle;
+    fence_seq_cst(); /* W3, F3 */
+    if (load_relaxed(&idle->watcher)) /* W4; F3 orders it */
+        return;
+    int highest = wefti_idle_highest(idle); /* the last that is claimed for anything else */
+    if (highest >= (w->rt->driven ? 1 : 0) && wefti_idle_claim_one(idle, (uint32_t)highest))
+        wake_claimed(w->rt, w, (uint32_t)highest, true); /* W4: he finds nothing, and lies down again */
+}
+
 void wefti_worker_found(struct wefti_worker *w) {
     if (w->searching)
         stop_searching(w);
+    wefti_idle_leave_watch(&w->rt->idle, w->index); /* it was woken to watch, and has found better things to do */
     if (WEFTI_UNLIKELY(w->owes_watch)) {
         w->owes_watch = false;
-        int highest = wefti_idle_highest(&w->rt->idle);
-        if (highest >= (w->rt->driven ? 1 : 0) && wefti_idle_claim_one(&w->rt->idle, (uint32_t)highest))
-            wake_claimed(w->rt, w, (uint32_t)highest); /* he finds nothing, and keeps the watch */
+        hand_on_watch(w);
     }
 }
 
-struct wefti_worker *wefti_worker_here(void) { return wefti_worker_self(); }
+/* Not inline, not even when the whole program is compiled at once: a compiler may keep the address of a thread-local over a switch. */
+__attribute__((noinline)) struct wefti_worker *wefti_worker_here(void) { return wefti_worker_self(); }
 
 /* What others have woken, behind our own. */
 static __attribute__((noinline)) void take_inbox(struct wefti_worker *w) {
@@ -314,9 +328,6 @@ void wefti_worker_return(struct wefti_worker *w) {
         while (!load_acquire(&w->claimed)) /* pairs with S5; the waker is on its way */
             wefti_park_sleep(&w->park, INT64_MAX);
         store_relaxed(&w->claimed, 0); /* nobody claims us before we announce again */
-        /* Claimed: as the last sleeper, or as successor of a watcher, and then there may be others below us. */
-        int highest = w->rt->park_timeout != INT64_MAX ? wefti_idle_highest(&w->rt->idle) : -1;
-        w->owes_watch = highest >= 0 && highest < (int)w->index;
         w->searching = !w->driven;
     }
     w->parking = false;
@@ -324,18 +335,21 @@ void wefti_worker_return(struct wefti_worker *w) {
 
 /* The watch.  Correctness never needs a time-out; three things are only sped up by one: a task that a worker kept to itself
  * before it got stuck in a long poll, its timers, and work that did not pay for a wake when it was queued.  So of all sleepers one looks now
- * and then: the one with the highest index, which is the last to be claimed (idle.h, S4).  The others sleep without limit: an
- * idle runtime costs one wake every 10 ms, however many workers it has.  A watcher that leaves by itself and finds something
- * to do owes the others a successor. */
-static bool is_watcher(struct wefti_worker *w) {
-    return w->rt->park_timeout != INT64_MAX && wefti_idle_highest(&w->rt->idle) == (int)w->index;
+ * and then (idle.h, W1 to W3).  The others sleep without limit: an idle runtime costs one wake every 10 ms, however many workers it has.
+ * A driven one is a watcher while there is no other, and no longer: its caller may leave at any time. */
+static bool keeps_watch(struct wefti_worker *w) {
+    struct wefti_idle *idle = &w->rt->idle;
+    if (w->rt->park_timeout == INT64_MAX)
+        return false;
+    return w->driven ? !load_relaxed(&idle->watcher) : wefti_idle_keep_watch(idle, w->index); /* a hint */
 }
 
 /* P5.  Sleeps on while a look finds nothing. */
 static void sleep_watching(struct wefti_worker *w, int64_t now, int64_t until) {
     struct weft_runtime *rt = w->rt;
+    bool watch = keeps_watch(w);
     for (;;) {
-        bool watch = is_watcher(w), all = wefti_idle_parked(&rt->idle) == rt->workers; /* hints */
+        bool all = wefti_idle_parked(&rt->idle) == rt->workers; /* a hint */
         int64_t limit = INT64_MAX;
         if (watch) {
             int64_t timeout = all || rt->park_timeout < WEFTI_WATCH_TIMEOUT ? rt->park_timeout : WEFTI_WATCH_TIMEOUT;
@@ -343,17 +357,19 @@ static void sleep_watching(struct wefti_worker *w, int64_t now, int64_t until) {
         }
         wefti_count(&w->counters.parks, 1);
         bool woken = wefti_worker_doze(w, limit < until ? limit : until);
-        w->owes_watch = watch;
         if (woken || (w->watch && w->watch->count) || until <= limit ||
             load_relaxed(&rt->phase) == WEFTI_STOPPED) /* the token orders it */
-            return;
+            break;
         bool others_run = wefti_idle_parked(&rt->idle) < rt->workers;
         now = wefti_clock();
         wefti_stack_pool_trim(&rt->stacks, now);
         if (others_run && (w->sched->has_work(w) || wefti_jobs_public(w) || (w->sched->stuck && w->sched->stuck(w)) ||
                            wefti_timers_overdue(w, now)))
-            return;
+            break;
     }
+    w->owes_watch = watch;
+    if (watch)
+        wefti_idle_leave_watch(&rt->idle, w->index); /* W1 */
 }
 
 void wefti_worker_sleep(struct wefti_worker *w, int64_t until) {

@@ -2,6 +2,8 @@
 #include "fixture.h"
 
 #include <time.h>
+#include <weft/fiber.h>
+#include <weft/sync.h>
 
 static int64_t cpu_time(void) {
     struct timespec now;
@@ -114,4 +116,53 @@ API_TEST(idle_chain_of_wakes, "B38 B39", .sched = "ring deque fifo reactor", .wo
 
 API_TEST(idle_no_task_beside_sleepers, "B1", .sched = "ring deque fifo reactor", .workers = {4}) {
     expect_all_at_work(fixture_begin(NULL));
+}
+
+/* Of all sleepers one watches.  Whose fibers are woken again and again hands that on once, and then leaves the others asleep. */
+struct woken {
+    weft_event go;
+    atomic_uint turns;
+    atomic_uint *begun;
+    atomic_bool over;
+};
+
+static int be_woken(void *arg) {
+    struct woken *self = arg;
+    atomic_fetch_add(self->begun, 1);
+    while (atomic_load(self->begun) < 2) /* keeps its worker: the other one begins elsewhere */
+        harness_nap();
+    while (!self->over) {
+        CHECK_EQ(weft_event_wait(&self->go, WEFT_NEVER), 0);
+        weft_event_clear(&self->go);
+        self->turns++;
+    }
+    return 0;
+}
+
+API_TEST(idle_watch_is_kept, "B37", .sched = "ring deque fifo", .workers = {2}) {
+    weft_runtime *rt = fixture_begin(NULL);
+    static struct woken woken[2];
+    static atomic_uint begun;
+    weft_task *task[2];
+    for (int i = 0; i < 2; i++) {
+        woken[i].begun = &begun;
+        weft_event_init(&woken[i].go);
+        REQUIRE_EQ(weft_fiber_go(rt, be_woken, &woken[i], &task[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        REQUIRE_EVENTUALLY(begun == 2 && weft_stats_parked(rt) == 2 && weft_stats_searching(rt) == 0);
+        uint64_t before = fixture_stats(rt).wakes; /* by workers: ours are not counted */
+        for (unsigned round = 1; round <= 100; round++) {
+            weft_event_set(&woken[i].go);
+            REQUIRE_EVENTUALLY(woken[i].turns == round && weft_stats_parked(rt) == 2 && weft_stats_searching(rt) == 0);
+        }
+        CHECK_LE(fixture_stats(rt).wakes - before, 10);
+    }
+    for (int i = 0; i < 2; i++) {
+        woken[i].over = true;
+        weft_event_set(&woken[i].go);
+        CHECK_EQ(fixture_finish(task[i]).status, 0);
+        weft_event_destroy(&woken[i].go);
+    }
+    fixture_end(rt);
 }

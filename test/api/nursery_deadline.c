@@ -115,6 +115,28 @@ API_TEST(nursery_deadline_of_a_thread, "J27", .workers = {1, 2}) {
     fixture_end(rt);
 }
 
+/* One that has passed is not moved, though its only worker has been busy, and nobody has been told yet. */
+static int deadline_passed_unseen(void *arg) {
+    (void)arg;
+    weft_nursery n;
+    for (int taken_away = 0; taken_away < 2; taken_away++) {
+        weft_deadline until = weft_after(MS);
+        REQUIRE_EQ(weft_nursery_init(&n, NULL, NULL), 0);
+        REQUIRE_EQ(weft_nursery_set_deadline(&n, until), 0);
+        REQUIRE_EQ(weft_nursery_go(&n, wait_for_ever, NULL, NULL), 0);
+        while (weft_now() < until)
+            harness_nap(); /* not a wait of ours: the worker is kept */
+        REQUIRE_EQ(weft_nursery_set_deadline(&n, taken_away ? WEFT_NEVER : weft_after(HOUR)), 0);
+        CHECK_EQ(weft_nursery_reason(&n), WEFT_REASON_TIMEOUT);
+        CHECK_EQ(weft_nursery_await(&n), -ETIMEDOUT);
+    }
+    return 0;
+}
+
+API_TEST(nursery_deadline_passed_unseen, "J25", .sched = "ring deque fifo reactor", .workers = {1}) {
+    CHECK_EQ(in_fiber(deadline_passed_unseen, NULL), 0);
+}
+
 /* One that has passed acts at once: nobody runs, and no time passes. */
 static int deadline_passed(void *arg) {
     (void)arg;

@@ -92,7 +92,7 @@ API_TEST(nursery_grace_later, "J24 J25", .workers = {1, 2}) {
     CHECK_EQ(in_fiber(grace_later, STATUS(1)), -ECANCELED);
 }
 
-/* One that is longer than time itself is none. */
+/* One that is longer than time itself, or below 0 as a runtime's or a pool's, is none. */
 static int takes_its_time(void *arg) {
     (void)arg;
     weft_task *self = weft_task_self();
@@ -104,9 +104,9 @@ static int takes_its_time(void *arg) {
 }
 
 static int grace_for_ever(void *arg) {
-    static const int64_t graces[] = {WEFT_NEVER, WEFT_NEVER - 1, 0};
+    static const int64_t graces[] = {WEFT_NEVER, WEFT_NEVER - 1, 0, -1, INT64_MIN};
     (void)arg;
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof graces / sizeof *graces; i++) {
         weft_nursery_config config = WEFT_NURSERY_CONFIG_INIT;
         config.grace = graces[i];
         int status;

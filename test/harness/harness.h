@@ -136,6 +136,8 @@ unsigned harness_thread_count(void);
 HARNESS_PRINTF(3, 4) void harness_note(const char *file, int line, const char *format, ...);
 HARNESS_PRINTF(3, 4) _Noreturn void harness_fail(const char *file, int line, const char *format, ...);
 HARNESS_PRINTF(1, 2) _Noreturn void harness_skip(const char *format, ...);
+/* What was written to a descriptor so far, as a string to free. */
+char *harness_read_back(int fd);
 void harness_aborts(const char *file, int line, const char *what, void (*fn)(void *), void *arg, const char *text);
 bool harness_str_eq(const char *found, const char *expected);
 bool harness_str_has(const char *found, const char *part);

@@ -169,3 +169,29 @@ MC_TEST(idle_stop_against_sleep, .proves = "K38 K39", .bound = 3) {
     mc_join(a);
     mc_assert(load_relaxed(&finished) == 1);
 }
+
+/* -- The watch ----------------------------------------------------------------------------------------------------- */
+
+static void go_to_work(void *arg) {
+    struct wefti_worker *w = arg;
+    w->owes_watch = true;
+    wefti_idle_leave_watch(&rt.idle, w->index);
+    wefti_worker_return(w);
+    wefti_worker_found(w);
+}
+
+/* The watcher gets up, by itself or because the other claims it, and finds work, while the other lies down: that one watches, or is woken to. */
+static void watcher_leaves(void) {
+    start(&searching, 2);
+    mc_assert(wefti_worker_announce(&worker[1]) && wefti_idle_keep_watch(&rt.idle, 1));
+    int a = mc_spawn(go_to_work, &worker[1]);
+    if (mc_arg())
+        wefti_notify_one(&rt, NULL, &worker[1]);
+    mc_assert(wefti_worker_announce(&worker[0]));
+    bool watches = wefti_idle_keep_watch(&rt.idle, 0);
+    mc_join(a);
+    mc_assert(watches || load_relaxed(&worker[0].claimed));
+    mc_assert(load_relaxed(&rt.idle.watcher) == 1);
+}
+MC_CASE(idle_watcher_gets_up, watcher_leaves, .arg = 0, .proves = "B37", .bound = 3);
+MC_CASE(idle_watcher_is_claimed, watcher_leaves, .arg = 1, .proves = "B37", .bound = 3);

@@ -143,6 +143,23 @@ MC_TEST(idle_watch_is_handed_on, .proves = "B37") {
     worker[0].owes_watch = true;
     wefti_worker_found(&worker[0]);
     mc_assert(was_woken(&worker[1]));
+    mc_assert(!wefti_idle_keep_watch(&rt.idle, 0)); /* though it lies down first */
+    wefti_worker_return(&worker[1]);
+    wefti_worker_found(&worker[1]);
+    mc_assert(wefti_idle_keep_watch(&rt.idle, 0)); /* that one works, too */
+}
+
+/* It was woken by one who has lain down since: that one watches, and is left alone. */
+MC_TEST(idle_watch_is_taken, .proves = "B37") {
+    start(&wefti_sched_ring, 2);
+    mc_assert(wefti_worker_announce(&worker[1]) && wefti_idle_keep_watch(&rt.idle, 1));
+    wefti_notify_one(&rt, &worker[0], &worker[1]);
+    mc_assert(wefti_worker_announce(&worker[0]) && wefti_idle_keep_watch(&rt.idle, 0));
+    wefti_idle_leave_watch(&rt.idle, 1); /* not its any more */
+    wefti_worker_return(&worker[1]);
+    worker[1].owes_watch = true;
+    wefti_worker_found(&worker[1]);
+    mc_assert(!was_woken(&worker[0]) && wefti_idle_keep_watch(&rt.idle, 0));
 }
 
 /* -- Nobody goes to sleep, or ends a search, past work that others could take. */
