@@ -90,7 +90,8 @@ API_TEST(process_supervisor_begin_in_order, "W6", .workers = {1}) {
     static const char *const names[COUNT] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"};
     const char *needs[COUNT][2] = {{NULL}};
     weft_process_child children[COUNT];
-    for (size_t i = 0; i < COUNT; i++) { /* given the other way round: the last is needed by the one before, and so on */
+    for (size_t i = 0; i < COUNT;
+         i++) { /* given the other way round: the last is needed by the one before, and so on */
         size_t nth = COUNT - 1 - i;
         children[i] = (weft_process_child)WEFT_PROCESS_CHILD(names[nth], begin_and_end, (void *)nth);
         children[i].restart = WEFT_RESTART_TEMPORARY;
