@@ -34,7 +34,7 @@ static int run_child(void *arg) {
     struct slot *slot = arg;
     const weft_process_spec *spec = &slot->child->spec;
     wefti_fiber_self()->fn = spec->fn; /* for reports */
-    store_release(&slot->begun, true); /* pairs with has_begun */
+    store_relaxed(&slot->begun, true); /* a flag, nothing behind it; the wake orders it */
     wefti_wake_loosely(slot->supervisor);
     return spec->fn(spec->arg);
 }
@@ -118,14 +118,14 @@ static int wait(struct wefti_sup *sup, int64_t until) {
 /* Or something has come, which may be that it has ended. */
 static bool has_begun(void *arg) {
     struct slot *slot = arg;
-    return load_acquire(&slot->begun) || wefti_something_came(wefti_process_self()); /* pairs with run_child */
+    return load_relaxed(&slot->begun) || wefti_something_came(wefti_process_self()); /* as there */
 }
 
 static void see_begin(struct wefti_sup *sup, size_t at) {
     struct supervisor *self = supervisor_of(sup);
     struct slot *slot = &self->slots[at];
     int error = 0;
-    while (!error && !load_acquire(&slot->begun) && !slot->ended && !self->asked)
+    while (!error && !load_relaxed(&slot->begun) && !slot->ended && !self->asked) /* as there */
         if (hear(self, WEFT_NOW))
             error = wefti_fiber_wait(wefti_fiber_self(), has_begun, slot, WEFT_NEVER, "a child's begin");
 }
