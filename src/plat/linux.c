@@ -322,8 +322,7 @@ void *wefti_map(size_t size) {
 
 void wefti_map_large(void *memory, size_t size, size_t before) {
 #ifdef MADV_HUGEPAGE
-    if (before)
-        madvise(memory, size, MADV_HUGEPAGE); /* an error means that there are none */
+    madvise(memory, size, before ? MADV_HUGEPAGE : MADV_NOHUGEPAGE); /* an error means that there are none */
 #else
     (void)memory, (void)size, (void)before;
 #endif

@@ -87,7 +87,8 @@ static inline void wefti_map_ahead(void *map, size_t at, size_t size, size_t end
         wefti_map_now((char *)map + piece, WEFTI_MAP_PIECE);
 }
 /* A hint, from who has mapped so many bytes before this for the same purpose: all of it will be used, too.  From the second piece on large
- * pages serve where the system has them: they cost a quarter, and what of the last is not used after all is less than half of the whole. */
+ * pages serve where the system has them: they cost a quarter, and what of the last is not used after all is less than half of the whole.
+ * The first gets none, also where the system gives them to all who do not say no. */
 void wefti_map_large(void *memory, size_t size, size_t before);
 /* Tell the checkers (ASan, the model checker) that a piece of memory we keep is dead, or alive again.
  * Nothing in other builds. */

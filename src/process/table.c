@@ -107,6 +107,7 @@ static struct wefti_process_chunk *make_chunk(struct wefti_processes *table, uin
         return NULL;
     }
     wefti_map_large(chunk->process, sizeof chunk->process, at * sizeof chunk->process);
+    wefti_map_large(chunk->rest, sizeof chunk->rest, 0); /* few need it */
     store_relaxed(&table->chunk[at], chunk); /* nothing is in it yet */
     return chunk;
 }

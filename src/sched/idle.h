@@ -23,6 +23,7 @@
  *                         W3 fence F3                                    P3 fence F2
  *                         W4 nobody watches: claim a sleeper,            W2 nobody watches: watcher = me
  *                            watcher = that one, wake it
+ *         A worker that is up and still the watcher, by W4, owes that as well: else all would rely on one who does not look.
  *         F3 first: W2 sees that it is needed.  F2 first: W4 sees the sleeper.  The successor is named by W4: else who wakes it would often
  *         lie down before it, and be the watcher again.
  * Rejected.  The highest sleeper as the watcher: where a fiber of that one is woken again and again, it woke another each time.

@@ -227,19 +227,23 @@ static struct weft_task *search(struct wefti_worker *w, bool *ran_job) {
 static void hand_on_watch(struct wefti_worker *w) {
     struct wefti_idle *idle = &w->rt->idle;
     fence_seq_cst(); /* W3, F3 */
-    if (load_relaxed(&idle->watcher)) /* W4; F3 orders it */
-        return;
-    int highest = wefti_idle_highest(idle); /* the last that is claimed for anything else */
-    if (highest >= (w->rt->driven ? 1 : 0) && wefti_idle_claim_one(idle, (uint32_t)highest))
-        wake_claimed(w->rt, w, (uint32_t)highest, true); /* W4: he finds nothing, and lies down again */
+    while (!load_relaxed(&idle->watcher)) { /* W4; F3 orders it */
+        int highest = wefti_idle_highest(idle); /* the last that is claimed for anything else */
+        if (highest < (w->rt->driven ? 1 : 0))
+            return;
+        if (wefti_idle_claim_one(idle, (uint32_t)highest)) { /* else somebody else got that one, who will not watch */
+            wake_claimed(w->rt, w, (uint32_t)highest, true); /* W4: he finds nothing, and lies down again */
+            return;
+        }
+    }
 }
 
 void wefti_worker_found(struct wefti_worker *w) {
     if (w->searching)
         stop_searching(w);
-    wefti_idle_leave_watch(&w->rt->idle, w->index); /* it was woken to watch, and has found better things to do */
     if (WEFTI_UNLIKELY(w->owes_watch)) {
         w->owes_watch = false;
+        wefti_idle_leave_watch(&w->rt->idle, w->index); /* it was woken to watch, and has found better things to do */
         hand_on_watch(w);
     }
 }
@@ -328,6 +332,8 @@ void wefti_worker_return(struct wefti_worker *w) {
         while (!load_acquire(&w->claimed)) /* pairs with S5; the waker is on its way */
             wefti_park_sleep(&w->park, INT64_MAX);
         store_relaxed(&w->claimed, 0); /* nobody claims us before we announce again */
+        if (load_relaxed(&w->rt->idle.watcher) == w->index + 1) /* W4 has named us; `claimed` orders it */
+            w->owes_watch = true;
         w->searching = !w->driven;
     }
     w->parking = false;

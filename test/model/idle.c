@@ -195,3 +195,49 @@ static void watcher_leaves(void) {
 }
 MC_CASE(idle_watcher_gets_up, watcher_leaves, .arg = 0, .proves = "B37", .bound = 3);
 MC_CASE(idle_watcher_is_claimed, watcher_leaves, .arg = 1, .proves = "B37", .bound = 3);
+
+/* As a worker that is about to run a task does. */
+static void go_on(struct wefti_worker *w) {
+    if (w->searching | w->owes_watch)
+        wefti_worker_found(w);
+}
+
+/* The successor of a watcher finds something to do as well, at once or when it has lain down already: so there is another, and meanwhile none
+ * that does not look.  `arg`: at once; else there is work when it looks once more, P4. */
+static void successor_leaves(void) {
+    start(&searching, 3);
+    mc_assert(wefti_worker_announce(&worker[2]) && wefti_idle_keep_watch(&rt.idle, 2));
+    mc_assert(wefti_worker_announce(&worker[0]) && wefti_worker_announce(&worker[1]));
+    int a = mc_spawn(go_to_work, &worker[2]);
+    wefti_park_sleep(&worker[1].park, INT64_MAX);
+    wefti_worker_return(&worker[1]);
+    mc_assert(load_relaxed(&rt.idle.watcher) == 2);
+    mc_join(a);
+    if (!mc_arg()) {
+        store_relaxed(&work, 1);
+        mc_assert(!wefti_worker_announce(&worker[1]));
+        wefti_worker_return(&worker[1]);
+        store_relaxed(&work, 0);
+    }
+    go_on(&worker[1]);
+    mc_assert(load_relaxed(&rt.idle.watcher) == 1 && load_relaxed(&worker[0].claimed));
+}
+MC_CASE(idle_successor_finds_work, successor_leaves, .arg = 1, .proves = "B37", .bound = 3);
+MC_CASE(idle_successor_looks_again, successor_leaves, .arg = 0, .proves = "B37", .bound = 3);
+
+static void wake_1(void *unused) {
+    (void)unused;
+    wefti_notify_one(&rt, NULL, &worker[1]);
+}
+
+/* Another claims, for something else, the sleeper that was to be the next watcher: then it is the other sleeper. */
+MC_TEST(idle_successor_is_claimed, .proves = "B37", .bound = 3) {
+    start(&searching, 3);
+    mc_assert(wefti_worker_announce(&worker[2]) && wefti_idle_keep_watch(&rt.idle, 2));
+    mc_assert(wefti_worker_announce(&worker[0]) && wefti_worker_announce(&worker[1]));
+    int a = mc_spawn(wake_1, NULL);
+    go_to_work(&worker[2]);
+    mc_join(a);
+    uint32_t watcher = load_relaxed(&rt.idle.watcher);
+    mc_assert((watcher == 1 || watcher == 2) && load_relaxed(&worker[watcher - 1].claimed));
+}

@@ -35,12 +35,13 @@ TEST(plat_map, "") {
     }
 }
 
-/* The first piece costs what is touched of it.  Another may come as a whole, and holds nothing then. */
+/* The first piece costs what is touched of it, also where all memory would be in large pages.  Another may come as a whole, and holds nothing then. */
 TEST(plat_map_large, "") {
     enum { SIZE = 1 << 21, PAGE = 4096 };
     for (size_t before = 0; before <= SIZE; before += SIZE) {
         unsigned char *memory = wefti_map(SIZE), resident[SIZE / PAGE];
         REQUIRE(memory);
+        madvise(memory, SIZE, MADV_HUGEPAGE); /* as with transparent_hugepage/enabled = always */
         wefti_map_large(memory, SIZE, before);
         memory[PAGE] = 1;
         unsigned pages = 0;
