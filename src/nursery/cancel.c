@@ -103,6 +103,12 @@ void wefti_nursery_cancel(struct wefti_nursery *n, enum weft_reason why) {
 }
 
 void wefti_nursery_cancel_own(struct wefti_nursery *n, enum weft_reason why) {
+    if (n->shielded) { /* that is over: a limit that its owner is given later is for them, too (add_owned) */
+        struct wefti_fiber *owner = wefti_fiber_of(n->made_by);
+        wefti_lock_take(&owner->lock);
+        n->shielded = false;
+        wefti_lock_give(&owner->lock);
+    }
     wefti_lock_take(&n->lock);
     bool begun = wefti_nursery_cancel_begin(n, why) || begin_again(n);
     wefti_lock_give(&n->lock);

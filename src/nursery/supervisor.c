@@ -141,17 +141,23 @@ static void see_begin(struct wefti_sup *sup, size_t at) {
     wait_for(supervisor_of(sup), has_begun, at, WEFT_NEVER, false);
 }
 
+static bool goes_on(struct wefti_sup *sup) {
+    return weft_nursery_state_of(&supervisor_of(sup)->nursery) == WEFT_NURSERY_OPEN;
+}
+
 static void stop(struct wefti_sup *sup, size_t at) {
     struct slot *slot = &supervisor_of(sup)->slots[at];
     int64_t grace = sup->config.grace;
     if (grace) /* as in cancel.c */
         wefti_fiber_limit(wefti_fiber_of(slot->task), weft_after(grace));
     wefti_cancel(slot->task, WEFT_REASON_FAILURE);
+    if (!wait_for(supervisor_of(sup), has_ended, at, WEFT_NEVER, false))
+        return;
+    /* We are to end, and so are all of them, also if a shield was over us: theirs hold no longer than that. */
+    struct wefti_nursery *n = wefti_nursery_of(&supervisor_of(sup)->nursery);
+    if (n->shielded || goes_on(sup)) /* else they have been told */
+        wefti_nursery_cancel_own(n, WEFT_REASON_PARENT);
     wait_for(supervisor_of(sup), has_ended, at, WEFT_NEVER, true);
-}
-
-static bool goes_on(struct wefti_sup *sup) {
-    return weft_nursery_state_of(&supervisor_of(sup)->nursery) == WEFT_NURSERY_OPEN;
 }
 
 static const struct wefti_sup_kind fibers = {start, see_begin, reap, wait, stop, goes_on};

@@ -349,8 +349,9 @@ int wefti_mailbox_tell(struct wefti_processes *table, weft_pid to, uint8_t type,
 /* -- receive.c --------------------------------------------------------------------------------------------- */
 /* Has something come, to the process (`arg`) itself?  For its waits. */
 bool wefti_something_came(void *arg);
-/* weft_receive of the process itself. */
-int wefti_receive(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg, int64_t until);
+/* weft_receive of the process itself, of what the system says: what others have sent, however much, is not looked at again and again. */
+int wefti_receive_told(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg,
+                       int64_t until);
 /* Until something has come, also when it is cancelled. */
 void wefti_receive_firmly(struct wefti_process *self, const char *what);
 

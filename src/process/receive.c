@@ -128,8 +128,14 @@ static inline int receive(struct wefti_process *self, weft_message *message, wef
     }
 }
 
-int wefti_receive(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg, int64_t until) {
-    return receive(self, message, filter, arg, NULL, until);
+/* The last of what has come by now, however much that is, for a receive that does not look at it. */
+static struct wefti_link *last_so_far(const struct wefti_process *self) {
+    return self->pending.count && !drops_oldest(self) ? self->pending.last : NULL;
+}
+
+int wefti_receive_told(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg,
+                       int64_t until) {
+    return receive(self, message, filter, arg, last_so_far(self), until);
 }
 
 void wefti_receive_firmly(struct wefti_process *self, const char *what) {
@@ -149,7 +155,7 @@ int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_d
     int error = wefti_charge_channel_call();
     if (!error && WEFTI_UNLIKELY(wefti_fiber_must_end(wefti_fiber_self())))
         error = -ECANCELED; /* first: messages that never cease must not keep it alive */
-    return error ? error : wefti_receive(self, message, filter, arg, until);
+    return error ? error : receive(self, message, filter, arg, NULL, until);
 }
 
 /* -- Asking -------------------------------------------------------------------------------------------------- */
@@ -208,8 +214,7 @@ int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, we
         return -ENOMEM;
     error = wefti_monitor_add(table, to, wefti_process_pid(self), number, &record);
     if (!error) {
-        /* What has come by now is no answer: however much that is, it is not looked at. */
-        struct wefti_link *after = self->pending.count && !drops_oldest(self) ? self->pending.last : NULL;
+        struct wefti_link *after = last_so_far(self); /* that is no answer */
         set_question(self, number); /* first: the answer may be there at once */
         error = wefti_message_send(table, wefti_worker_here(), to, message, until);
         bool sent = !error;

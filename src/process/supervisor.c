@@ -86,7 +86,7 @@ static bool has_ended(struct supervisor *sup, size_t at) {
 /* One message that is for us.  0; why none came. */
 static int hear(struct supervisor *sup, int64_t until) {
     weft_message message;
-    int error = wefti_receive(sup->self, &message, is_ours, sup, until);
+    int error = wefti_receive_told(sup->self, &message, is_ours, sup, until);
     if (error)
         return error;
     if (message.type == WEFT_MESSAGE_CANCEL) {

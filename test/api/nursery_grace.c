@@ -1,4 +1,6 @@
 /* nursery_grace.c - for how long shields hold when a nursery with a grace is cancelled: of its children, and of all below. */
+#include <weft/supervisor.h>
+
 #include "nursery.h"
 
 #define MS INT64_C(1000000)
@@ -90,6 +92,49 @@ static int grace_later(void *arg) { return with_grace(failed_before, arg, 2, &fa
 API_TEST(nursery_grace_later, "J24 J25", .workers = {1, 2}) {
     CHECK_EQ(in_fiber(grace_later, NULL), -ECANCELED);
     CHECK_EQ(in_fiber(grace_later, STATUS(1)), -ECANCELED);
+}
+
+/* ... also for those that were opened under a shield whose own time was over before, when there was no limit. */
+static int shield_is_over(void *arg) {
+    weft_task *self = weft_task_self();
+    int status;
+    (void)arg;
+    REQUIRE_EQ(weft_shield_until(self, weft_after(MS)), 0);
+    WEFT_NURSERY(n, &status) {
+        atomic_store(&failing, &n);
+        CHECK_EQ(weft_nursery_go(&n, stubborn, NULL, NULL), 0);
+        YIELD_UNTIL(did.entered == 1);
+        weft_task_cancel(self);
+    }
+    CHECK_EQ(status, -ECANCELED);
+    CHECK_EQ(weft_unshield(self), 0);
+    return 0;
+}
+
+static int grace_after_a_shield(void *arg) { return with_grace(shield_is_over, arg, 1, &failing); }
+
+API_TEST(nursery_grace_after_a_shield, "J24 J25", .workers = {1, 2}) {
+    CHECK_EQ(in_fiber(grace_after_a_shield, NULL), -ECANCELED);
+}
+
+/* ... also for supervised ones, whose supervisor is under a shield and has no limit. */
+static int supervise_under_a_shield(void *arg) {
+    weft_task *self = weft_task_self();
+    weft_supervisor_config config = WEFT_SUPERVISOR_CONFIG_INIT;
+    weft_supervised_fiber children[] = {{"a", stubborn, NULL, WEFT_RESTART_PERMANENT, 0},
+                                        {"b", stubborn, NULL, WEFT_RESTART_PERMANENT, 0}};
+    (void)arg;
+    config.grace = -1;
+    REQUIRE_EQ(weft_shield(self), 0);
+    CHECK_EQ(weft_supervise(&config, children, 2), -ECANCELED);
+    CHECK_EQ(weft_unshield(self), 0);
+    return 0;
+}
+
+static int grace_supervised(void *arg) { return with_grace(supervise_under_a_shield, arg, 2, NULL); }
+
+API_TEST(nursery_grace_supervised, "J24 J25", .workers = {1, 2}) {
+    CHECK_EQ(in_fiber(grace_supervised, NULL), -ECANCELED);
 }
 
 /* One that is longer than time itself, or below 0 as a runtime's or a pool's, is none. */

@@ -315,6 +315,8 @@ static weft_poll take_all(weft_task *self, void *state) {
     }
     while ((error = weft_nursery_next_poll(p->n, self, &p->wait, &result, NULL)) == 0)
         p->sum += (int)(intptr_t)result.value;
+    if (error == -EAGAIN && weft_runtime_workers(weft_runtime_current()) > 1)
+        return WEFT_PENDING; /* by now another may have ended, and we wait no more */
     if (error == -EAGAIN) {
         weft_wait other = {{0}};
         CHECK_EQ(weft_nursery_next_poll(p->n, self, &other, &result, NULL), -EBUSY);

@@ -1,4 +1,7 @@
 /* process_many.c - one process with many links, monitors, names and commands: each is found, and none is told twice or for ever. */
+#include <time.h>
+#include <weft/supervisor.h>
+
 #include "process.h"
 
 enum { MANY = 600 };
@@ -271,3 +274,40 @@ static int flood_with_nothing(void *arg) {
 }
 
 API_TEST(process_bound_of_nothing, "W30", .workers = {1}) { in_process(flood_with_nothing, NULL); }
+
+/* -- Messages that a supervisor does not read: starting and seeing ends takes no longer. */
+
+enum { SUPERVISED = 300, UNREAD = 100000 };
+
+static int end_at_once(void *arg) {
+    (void)arg;
+    return 0;
+}
+
+/* CPU time of all threads, ns. */
+static int64_t supervise_many(void) {
+    static weft_process_child children[SUPERVISED];
+    struct timespec from, to;
+    for (size_t i = 0; i < SUPERVISED; i++) {
+        children[i] = (weft_process_child)WEFT_PROCESS_CHILD(NULL, end_at_once, NULL);
+        children[i].restart = WEFT_RESTART_TEMPORARY;
+    }
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
+    CHECK_EQ(weft_process_supervise(NULL, children, SUPERVISED), 0);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
+    return (to.tv_sec - from.tv_sec) * INT64_C(1000000000) + to.tv_nsec - from.tv_nsec;
+}
+
+static int many_unread(void *arg) {
+    (void)arg;
+    int64_t before = supervise_many();
+    for (unsigned i = 0; i < UNREAD; i++)
+        REQUIRE_EQ(weft_send(NULL, weft_self(), 1, NULL, 0), 0);
+    CHECK_LT(supervise_many(), 60 * before); /* looking at all of them for each child: some hundred times */
+    weft_message m;
+    for (unsigned i = 0; i < UNREAD; i++)
+        REQUIRE_EQ(weft_receive(&m, NULL, NULL, WEFT_NOW), 0);
+    return 0;
+}
+
+API_TEST(process_many_unread, "W6", .workers = {1, 2}) { in_process(many_unread, NULL); }
