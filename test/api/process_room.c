@@ -1,4 +1,4 @@
-/* process_bounds.c - bounded mailboxes: who waits for room, what a receive has looked at, what the next owner of the slot has. */
+/* process_room.c - bounded mailboxes: who waits for room, what a receive has looked at, what the next owner of the slot has. */
 #include "process.h"
 
 static char bytes[100];
@@ -55,7 +55,7 @@ static int has_room_for(void *arg) {
     return 0;
 }
 
-API_TEST(process_bounds_waited_for, "W29 W40", .workers = {1, 2}) {
+API_TEST(process_room_waited_for, "W29 W40", .workers = {1, 2}) {
     weft_runtime *rt = fixture_begin_patient();
     CHECK_EQ(fixture_finish(go_bounded(has_room_for, NULL, WEFT_MAILBOX_BLOCK, rt, NULL)).status, 0);
     fixture_end(rt);
@@ -71,7 +71,7 @@ static int count_bytes(void *state, const weft_message *events, size_t count, we
 }
 static const weft_process_class counting = {.size = sizeof counting, .step = count_bytes};
 
-API_TEST(process_bounds_of_a_class, "W29 W30", .workers = {1, 2}) {
+API_TEST(process_room_of_a_class, "W29 W30", .workers = {1, 2}) {
     weft_runtime *rt = fixture_begin_patient();
     weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
     weft_pid pid;
@@ -134,7 +134,7 @@ static int one_after_the_other(void *arg) {
 }
 
 /* One worker: each has the slot of the one before. */
-API_TEST(process_bounds_of_the_next, "W29 W38", .workers = {1}) { in_process(one_after_the_other, NULL); }
+API_TEST(process_room_of_the_next, "W29 W38", .workers = {1}) { in_process(one_after_the_other, NULL); }
 
 /* -- What was looked at is dropped, and as much is new. */
 
@@ -170,4 +170,4 @@ static int send_twice_four(void *arg) {
     return 0;
 }
 
-API_TEST(process_bounds_drop_looked_at, "W29 W30", .workers = {1}) { in_process(send_twice_four, NULL); }
+API_TEST(process_room_drop_looked_at, "W29 W30", .workers = {1}) { in_process(send_twice_four, NULL); }
