@@ -201,6 +201,7 @@ static int send_bounded(struct wefti_processes *table, weft_pid to, struct wefti
     } else if (process->policy == WEFT_MAILBOX_DROP_OLDEST) {
         first = append(box, message);
         trim(box, &box->ordered, &box->queued_bytes, &dropped);
+        process->outdated |= dropped.count != 0;
         box->queued = box->ordered.count;
         store_relaxed(&box->ordered_count, box->ordered.count); /* a look */
     } else if (!box->senders.first && has_room(box, message)) {
@@ -240,6 +241,11 @@ static void take_ordered(struct wefti_process *process) {
     struct wefti_chain dropped = {NULL, NULL, 0};
     struct wefti_process_rest *box = wefti_rest(process);
     wefti_lock_take(&process->lock);
+    if (process->outdated) { /* a large message may have been the end of these, and have gone itself */
+        append_chain(&dropped, &process->pending);
+        box->pending_bytes = 0;
+        process->outdated = false;
+    }
     for (struct wefti_link *item = box->ordered.count ? box->ordered.first : NULL; item; item = item->next)
         box->pending_bytes += wefti_message_weight(wefti_message_of(item));
     append_chain(&process->pending, &box->ordered);

@@ -147,6 +147,8 @@ struct wefti_process {
     uint8_t policy; /* fixed while it lives, as the next */
     bool own; /* the library's: weft_config.max_processes is for others */
     bool awaits; /* of a bounded mailbox, under the lock: an answer has its place (receive.c) */
+    bool
+        outdated; /* likewise, of one that drops the oldest: some of `ordered` went, so what is older, in `pending`, goes */
     union {
         uint32_t in_flight; /* the process's own: commands */
         uint32_t in_a_row; /* of a fiber: messages that it took without waiting (receive.c) */

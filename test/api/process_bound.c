@@ -93,6 +93,44 @@ static int choosy(void *arg) {
     return 0;
 }
 
+/* What a filter has passed over is gone for good when a message came that left no room for it, also if that one is gone, too, before the next look. */
+static int choosy_of_bytes(void *arg) {
+    weft_message m;
+    (void)arg;
+    while (atomic_load(&phase) == 0)
+        weft_yield();
+    CHECK_EQ(weft_receive(&m, is_fifty, NULL, in_time()), 0);
+    atomic_store(&phase, 2);
+    while (atomic_load(&phase) == 2)
+        weft_yield();
+    CHECK_EQ(weft_receive(&m, NULL, NULL, in_time()), 0);
+    CHECK_EQ(m.tag, 61);
+    expect_none();
+    return 0;
+}
+
+API_TEST(process_bound_drops_in_order, "W30", .workers = {2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_pid pid;
+    weft_task *task;
+    char bytes[100] = {0};
+    atomic_store(&phase, 0);
+    spec.fn = choosy_of_bytes;
+    spec.max_bytes = 100;
+    spec.policy = WEFT_MAILBOX_DROP_OLDEST;
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, &pid, &task), 0);
+    CHECK_EQ(weft_send(rt, pid, 1, bytes, 10), 0);
+    CHECK_EQ(weft_send(rt, pid, 50, bytes, 10), 0);
+    atomic_store(&phase, 1);
+    REQUIRE_EVENTUALLY(atomic_load(&phase) == 2); /* 1 is left */
+    CHECK_EQ(weft_send(rt, pid, 60, bytes, 100), 0);
+    CHECK_EQ(weft_send(rt, pid, 61, bytes, 10), 0);
+    atomic_store(&phase, 3);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    fixture_end(rt);
+}
+
 API_TEST(process_bound_counts_passed_over, "W30", .workers = {2}) {
     weft_runtime *rt = fixture_begin_patient();
     for (int policy = WEFT_MAILBOX_REFUSE; policy <= WEFT_MAILBOX_DROP_OLDEST; policy++) {
