@@ -117,7 +117,8 @@ WEFT_API int weft_nursery_await_poll(weft_nursery *n, weft_task *self, weft_wait
  *     while (weft_nursery_next(n, &result, NULL, WEFT_NEVER) == 0)
  *         ...                                                   // and start another, perhaps
  *
- * Whatever it is, failed or cancelled, it is given; without keep_going the siblings of one that has failed are cancelled as always.  Of *which, the child,
+ * Whatever it is, failed or cancelled, it is given; without keep_going the siblings of one that has failed are cancelled as always: it comes when they have been
+ * told, and one that fails at the same time may come before it.  Of *which, the child,
  * nothing is given but its address, to compare with the handle that was got from weft_nursery_spawn, if the caller still has that.  Both may be NULL.
  * What has not been asked for is gone when the nursery has been awaited.
  * Call from: as weft_nursery_await, but newer nurseries may be open.

@@ -194,7 +194,7 @@ WEFT_API uint64_t weft_process_count(weft_runtime *rt);
 /* Ask it to end: it gets a WEFT_MESSAGE_CANCEL.  Returns 0; -ESRCH. */
 WEFT_API int weft_process_cancel(weft_runtime *rt, weft_pid pid);
 /* End it, also if it traps exits: it runs no further (a fiber sees -ECANCELED where it waits, under a shield when that is gone), and its reason is
- * `reason`, a negative error; of several the first.  It may be the caller.  0; -ESRCH; -EINVAL (no negative error). */
+ * `reason`, a negative error; of several the first.  Who joins a fiber's task gets what its function returned.  It may be the caller.  0; -ESRCH; -EINVAL (no negative error). */
 WEFT_API int weft_process_exit(weft_runtime *rt, weft_pid pid, int reason);
 
 /* When one of two linked processes ends with an error, the other ends with that error too, or gets a WEFT_MESSAGE_EXIT if it traps exits.

@@ -6,7 +6,7 @@
  *                C2 --live                                                            none, and no child: -ECHILD
  *                C3 unlock                                                            else append the taker; unlock
  *                C4 wake                                                       N2 suspend until SERVED; N1
- * Claim.  Each end is given once, in the order of C1; who is given one finds the child COMPLETE, and who waits while none is left is told.
+ * Claim.  Each end is given once, in the order of C1 (of one that fails and cancels the others, of its second part, after that); who is given one finds the child COMPLETE, and who waits while none is left is told.
  * Why.    From `ended` on the child holds the lock until C3 (nursery.c): N1 sees the child in one of the two lists, or what it has left and its result.
  *         A child that is counted by N1 serves the taker in its own C1; one that could not be queued, and never begins, does so as it leaves.
  * Checked by.  test/model/nursery_next.c
