@@ -184,7 +184,7 @@ static inline bool wefti_word_cancel_for(wefti_word *word, unsigned why) {
             return false;
         if (found &
             WEFTI_CANCELLED) { /* who comes again has an earlier limit: seen with a shield that is not seen here */
-            if (cas_acq_rel(word, &found, found))
+            if (cas_release(word, &found, found)) /* pairs with who looks at the limit */
                 return false;
             continue;
         }

@@ -261,6 +261,28 @@ static void write_and_cancel(void *unused) {
     wefti_word_cancel(&word);
 }
 
+/* A second canceller brings a limit, while the task shields itself: that sees the limit as it lies down, or he sees the shield, and wakes it. */
+static _Atomic int limit;
+static bool saw_shield;
+static void limit_and_cancel_again(void *unused) {
+    (void)unused;
+    store_relaxed(&limit, 1); /* the word orders it */
+    wefti_word_cancel(&word);
+    saw_shield = load_relaxed(&word) & WEFTI_SHIELD_MASK;
+}
+
+MC_TEST(word_cancel_again_publishes, .proves = "J24 J31") {
+    wefti_word_spawn(&word, false);
+    wefti_word_enter(&word);
+    wefti_word_cancel(&word);
+    int a = mc_spawn(limit_and_cancel_again, NULL);
+    wefti_word_shield(&word);
+    mc_assert(load_acquire(&word) & WEFTI_CANCELLED);
+    bool saw_limit = load_relaxed(&limit);
+    mc_join(a);
+    mc_assert(saw_limit || saw_shield);
+}
+
 MC_TEST(word_cancel_publishes, .proves = "J31") {
     wefti_word_spawn(&word, false);
     int a = mc_spawn(write_and_cancel, NULL);
