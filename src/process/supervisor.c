@@ -6,8 +6,6 @@
 #include "process/process.h"
 #include "supervise/policy.h"
 
-#define ANY SIZE_MAX /* a child: whichever */
-
 struct slot {
     const weft_process_child *child;
     weft_pid pid;
@@ -76,11 +74,11 @@ static bool is_ours(const weft_message *message, void *arg) {
     return message->type == WEFT_MESSAGE_CANCEL || (message->type == WEFT_MESSAGE_DOWN && slot_of(arg, message->tag));
 }
 
-static bool has_ended(struct supervisor *sup, size_t at) {
-    bool ended = at != ANY && sup->slots[at].ended;
-    for (size_t i = 0; at == ANY && i < sup->sup.count && !ended; i++)
-        ended = sup->slots[i].monitor && sup->slots[i].ended;
-    return ended;
+static bool any_ended(const struct supervisor *sup) {
+    for (size_t i = 0; i < sup->sup.count; i++)
+        if (sup->slots[i].monitor && sup->slots[i].ended)
+            return true;
+    return false;
 }
 
 /* One message that is for us.  0; why none came. */
@@ -102,7 +100,7 @@ static int hear(struct supervisor *sup, int64_t until) {
 /* Until that child has ended. */
 static int listen(struct supervisor *sup, size_t at, int64_t until) {
     int error = 0;
-    while (!error && !has_ended(sup, at))
+    while (!error && !sup->slots[at].ended)
         error = hear(sup, until);
     return error;
 }
@@ -110,7 +108,7 @@ static int listen(struct supervisor *sup, size_t at, int64_t until) {
 static int wait(struct wefti_sup *sup, int64_t until) {
     struct supervisor *self = supervisor_of(sup);
     int error = 0;
-    while (!error && !has_ended(self, ANY))
+    while (!error && !any_ended(self))
         error = self->asked ? -ECANCELED : hear(self, until);
     return error;
 }

@@ -76,15 +76,19 @@ static bool is_fifty(const weft_message *m, void *arg) {
     return m->tag == 50;
 }
 static atomic_uint phase;
-static int choosy(void *arg) {
+static void take_fifty(void) {
     weft_message m;
-    (void)arg;
     while (atomic_load(&phase) == 0)
         weft_yield();
     CHECK_EQ(weft_receive(&m, is_fifty, NULL, in_time()), 0);
     atomic_store(&phase, 2);
     while (atomic_load(&phase) == 2)
         weft_yield();
+}
+static int choosy(void *arg) {
+    weft_message m;
+    (void)arg;
+    take_fifty();
     for (uint64_t i = 0; i < 3; i++) {
         CHECK_EQ(weft_receive(&m, NULL, NULL, in_time()), 0);
         CHECK_EQ(m.tag, 60 + i);
@@ -97,12 +101,7 @@ static int choosy(void *arg) {
 static int choosy_of_bytes(void *arg) {
     weft_message m;
     (void)arg;
-    while (atomic_load(&phase) == 0)
-        weft_yield();
-    CHECK_EQ(weft_receive(&m, is_fifty, NULL, in_time()), 0);
-    atomic_store(&phase, 2);
-    while (atomic_load(&phase) == 2)
-        weft_yield();
+    take_fifty();
     CHECK_EQ(weft_receive(&m, NULL, NULL, in_time()), 0);
     CHECK_EQ(m.tag, 61);
     expect_none();
