@@ -11,7 +11,7 @@ list(FILTER weft_sources EXCLUDE REGEX "src/plat/linux[^/]*\\.[cS]$")
 add_library(model_checked OBJECT ${weft_sources} ${model_tests})
 target_compile_options(model_checked PRIVATE -O1 ${WEFT_DEBUG_INFO} -fsanitize=thread -fno-omit-frame-pointer)
 # Small capacities: every wrap-around and overflow happens within a few steps.
-target_compile_definitions(model_checked PRIVATE WEFTI_MODEL=1 WEFTI_RING_CAP=4u WEFTI_DEQUE_CAP=4u WEFTI_BATCH_CAP=2u
+target_compile_definitions(model_checked PRIVATE WEFTI_MODEL=1 WEFTI_RING_CAP=4u WEFTI_DEQUE_CAP=4u WEFTI_BATCH_MAX=2u
   WEFTI_SLAB_MAGAZINE=4u WEFTI_SLAB_CHUNK=4096 WEFTI_LOCK_SPIN=1 WEFTI_SPIN_MAX=2u WEFTI_SPIN_TIGHT=1u WEFTI_JOB_SPIN=1u
   WEFTI_SEAT_SPIN=1u WEFTI_NAP_STREAK=UINT32_MAX WEFTI_STACK_CHUNK=131072 WEFTI_BARGE_SPIN=1 WEFTI_BARGE_PATIENCE=3000 WEFTI_WAKES=2u
   WEFTI_BIAS_STREAK=1u WEFTI_BIAS_STREAK_ALONE=1u WEFTI_SPILLS=2u WEFTI_SPILL_SIZE=2u WEFTI_IO_GROUP=2u

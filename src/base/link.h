@@ -54,6 +54,11 @@ static inline struct wefti_chain wefti_chain_cut(struct wefti_chain *chain, uint
     struct wefti_chain cut = {chain->first, chain->first, count};
     if (!count)
         return cut;
+    if (count == chain->count) { /* no walk */
+        cut.last = chain->last;
+        chain->count = 0;
+        return cut;
+    }
     for (uint32_t i = 1; i < count; i++)
         cut.last = cut.last->next;
     chain->first = cut.last->next;

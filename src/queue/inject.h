@@ -1,12 +1,12 @@
 /* inject.h - the global queue: any thread puts items in, workers take batches out.
  *
  * What.   Two parts under one lock.  The line: what comes from outside, in strict order.  The spill: what workers' own queues had no room
- *         for, in pieces of 128, each in order.  Its length can be read without the lock: the idle protocol and the batch size need only
+ *         for, in pieces of 64, each in order.  Its length can be read without the lock: the idle protocol and the batch size need only
  *         that.
  * Order.  A worker that has run out takes the newest piece of the spill: it belongs to what has just been done, and is in the cache.  (A tree of
  *         tasks is walked in depth by that, and not in breadth: a tree of a million had 13,000 inner tasks alive at once, and has
  *         300.)  A worker that does not run out takes the oldest now and then, and so does every worker each millisecond
- *         (sched.h, wefti_global_is_due), so that nothing stays below for ever.  Beyond 64 pieces, the oldest become one.
+ *         (sched.h, wefti_global_is_due), so that nothing stays below for ever.  Beyond 128 pieces, the oldest become one.
  * Claim.  Every item comes out once; the line is FIFO, and so is each piece; a length above 0 that was published before a fence is seen after
  *         the partner fence (sched/idle.h).
  * Why a lock.  One acquisition moves a whole batch; everything that is hot stays in the workers' own queues.
@@ -23,11 +23,11 @@
 #include "queue/lock.h"
 
 #ifndef WEFTI_SPILLS
-#define WEFTI_SPILLS 64u /* pieces that are told apart */
+#define WEFTI_SPILLS 128u /* pieces that are told apart */
 #endif
-#define WEFTI_SPILL_LOOKS 8u /* how far a worker looks for its own */
+#define WEFTI_SPILL_LOOKS 16u /* how far a worker looks for its own */
 #ifndef WEFTI_SPILL_SIZE
-#define WEFTI_SPILL_SIZE 128u /* items that one piece is filled up to */
+#define WEFTI_SPILL_SIZE 64u /* items that one piece is filled up to: as many as are fetched at once */
 #endif
 
 struct wefti_inject {
@@ -75,9 +75,8 @@ static inline struct wefti_spill *wefti_inject_piece(struct wefti_inject *queue,
     return &queue->spill[(queue->oldest + i) % WEFTI_SPILLS];
 }
 
-/* What the queue of worker `by` had no room for (count > 0), in order: never refused. */
-static inline void wefti_inject_spill(struct wefti_inject *queue, struct wefti_chain chain, const void *by) {
-    wefti_lock_take(&queue->lock);
+/* Under the lock: a chain (count > 0) of worker `by` is the newest. */
+static inline void wefti_inject_add(struct wefti_inject *queue, struct wefti_chain chain, const void *by) {
     struct wefti_spill *newest = queue->pieces ? wefti_inject_piece(queue, queue->pieces - 1) : NULL;
     if (!newest || newest->by != by || newest->chain.count + chain.count > WEFTI_SPILL_SIZE) {
         if (queue->pieces == WEFTI_SPILLS) { /* the two oldest become one */
@@ -92,6 +91,14 @@ static inline void wefti_inject_spill(struct wefti_inject *queue, struct wefti_c
     }
     wefti_chain_join(&newest->chain, chain);
     wefti_inject_changed(queue, chain.count);
+}
+
+/* What the queue of worker `by` had no room for (each count > 0), in order: never refused. */
+static inline void wefti_inject_spill(struct wefti_inject *queue, const struct wefti_chain *chain, uint32_t count,
+                                      const void *by) {
+    wefti_lock_take(&queue->lock);
+    for (uint32_t i = 0; i < count; i++)
+        wefti_inject_add(queue, chain[i], by);
     wefti_lock_give(&queue->lock);
 }
 

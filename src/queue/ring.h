@@ -70,19 +70,28 @@ static inline struct wefti_link *wefti_ring_pop(struct wefti_ring *ring, bool sh
         uint32_t steal = wefti_ring_steal_of(head), real = wefti_ring_real_of(head);
         if (real == tail)
             return NULL;
-        uint64_t next = wefti_ring_pack(steal == real ? real + 1 : steal, real + 1);
         if (!shared) {
-            store_relaxed(&ring->head, next); /* nobody else looks at the slots */
+            store_relaxed(&ring->head, wefti_ring_pack(real + 1, real + 1)); /* nobody else looks at the slots */
             return load_own(&ring->slot[real % WEFTI_RING_CAP]);
         }
+        uint64_t next = wefti_ring_pack(steal == real ? real + 1 : steal, real + 1);
         if (cas_release(&ring->head, &head, next)) /* O1, pairs with T1 */
             return load_own(&ring->slot[real % WEFTI_RING_CAP]);
     }
 }
 
-/* Owner of a ring that was full.  Move the oldest half into `chain`, in order.  Returns HALF, or 0 when a thief is copying
+/* Items of a full ring, the first of them at `real`, as a chain. */
+static inline struct wefti_chain wefti_ring_chain(struct wefti_ring *ring, uint32_t real, uint32_t count) {
+    struct wefti_link *first = load_own(&ring->slot[real % WEFTI_RING_CAP]), *last = first;
+    for (uint32_t i = 1; i < count; i++, last = last->next)
+        last->next = load_own(&ring->slot[(real + i) % WEFTI_RING_CAP]);
+    last->next = NULL;
+    return (struct wefti_chain){first, last, count};
+}
+
+/* Owner of a ring that was full.  Move the oldest half out, in order: two chains.  Returns HALF, or 0 when a thief is copying
  * or has just been: then the ring may have room again, and must not be moved past its tail. */
-static inline uint32_t wefti_ring_overflow(struct wefti_ring *ring, struct wefti_chain *chain) {
+static inline uint32_t wefti_ring_overflow(struct wefti_ring *ring, struct wefti_chain chain[2]) {
     uint64_t head = load_relaxed(&ring->head); /* only compared */
     uint32_t real = wefti_ring_real_of(head);
     if (load_own(&ring->tail) - real < WEFTI_RING_CAP) /* so while a thief copies: tail <= steal + CAP < real + CAP */
@@ -90,8 +99,8 @@ static inline uint32_t wefti_ring_overflow(struct wefti_ring *ring, struct wefti
     uint64_t next = wefti_ring_pack(real + WEFTI_RING_HALF, real + WEFTI_RING_HALF);
     if (!cas_release(&ring->head, &head, next)) /* O3, pairs with T1 */
         return 0;
-    for (uint32_t i = 0; i < WEFTI_RING_HALF; i++)
-        wefti_chain_append(chain, load_own(&ring->slot[(real + i) % WEFTI_RING_CAP]));
+    chain[0] = wefti_ring_chain(ring, real, WEFTI_RING_HALF / 2);
+    chain[1] = wefti_ring_chain(ring, real + WEFTI_RING_HALF / 2, WEFTI_RING_HALF / 2);
     return WEFTI_RING_HALF;
 }
 

@@ -24,7 +24,7 @@ static void push(struct wefti_worker *w, struct weft_task *task) {
         for (uint32_t i = 0; i < count; i++)
             wefti_chain_append(&chain, oldest[i]);
         if (chain.count) {
-            wefti_inject_spill(&w->rt->inject, chain, w);
+            wefti_inject_spill(&w->rt->inject, &chain, 1, w);
             wefti_notify_if_worth(w, wefti_inject_length(&w->rt->inject));
         }
     }

@@ -1,6 +1,6 @@
 /* lifo.h - what a worker keeps for itself: the newest task, and a batch from the global queue.
  *
- * What.   One LIFO slot and a buffer of 32.  The owner uses both all the time; a thief only looks when the owner has been
+ * What.   One LIFO slot and the rest of a batch.  The owner uses both all the time; a thief only looks when the owner has been
  *         stuck in one poll for a while.  So the owner pays no atomic read-modify-write: the lock between them is biased.
  * Words.  busy: the owner is inside.  thief: a thief is, or wants to be.
  * Race.   owner: O1 busy = 1                     thief: T1 thief: 0 -> 1
@@ -21,18 +21,13 @@
 #include "base/link.h"
 #include "plat/plat.h"
 
-#ifndef WEFTI_BATCH_CAP
-#define WEFTI_BATCH_CAP 32u
-#endif
-
 struct wefti_lifo {
     _Alignas(64) _Atomic uint32_t busy;
     _Atomic uint32_t thief;
     /* Written inside only; read from anywhere as a hint. */
     _Atomic(struct wefti_link *) slot;
-    _Atomic uint32_t batch_left; /* items batch[batch_at ... batch_at + batch_left - 1] */
-    uint32_t batch_at;
-    struct wefti_link *batch[WEFTI_BATCH_CAP];
+    _Atomic uint32_t batch_left;
+    struct wefti_link *batch; /* the next of them, which has the others behind it */
 };
 
 /* False: a thief is there. */
@@ -72,16 +67,16 @@ static inline struct wefti_link *wefti_lifo_take_batched(struct wefti_lifo *lifo
     if (left == 0)
         return NULL;
     store_relaxed(&lifo->batch_left, left - 1); /* ordered by the lock */
-    return lifo->batch[lifo->batch_at++];
+    struct wefti_link *item = lifo->batch;
+    lifo->batch = item->next;
+    __builtin_prefetch(lifo->batch, 1); /* it is next, most likely */
+    return item;
 }
 
-/* Fill the empty buffer from a chain, as far as there is room. */
-static inline void wefti_lifo_fill(struct wefti_lifo *lifo, struct wefti_chain *chain) {
-    uint32_t count = 0;
-    while (chain->count && count < WEFTI_BATCH_CAP)
-        lifo->batch[count++] = wefti_chain_take(chain);
-    lifo->batch_at = 0;
-    store_relaxed(&lifo->batch_left, count); /* ordered by the lock */
+/* There is no batch: now it is what this chain holds. */
+static inline void wefti_lifo_fill(struct wefti_lifo *lifo, const struct wefti_chain *chain) {
+    lifo->batch = chain->first;
+    store_relaxed(&lifo->batch_left, chain->count); /* ordered by the lock */
 }
 
 /* Anyone: a hint. */
@@ -89,7 +84,7 @@ static inline bool wefti_lifo_holds(struct wefti_lifo *lifo) {
     return load_relaxed(&lifo->slot) != NULL || load_relaxed(&lifo->batch_left) != 0;
 }
 
-/* A thief.  The buffer's next item, else the slot's, or NULL: nothing there, or the owner is inside, or no such fence. */
+/* A thief.  The batch's next item, else the slot's, or NULL: nothing there, or the owner is inside, or no such fence. */
 static inline struct wefti_link *wefti_lifo_steal(struct wefti_lifo *lifo) {
     if (!wefti_lifo_holds(lifo))
         return NULL;

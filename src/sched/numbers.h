@@ -5,26 +5,29 @@
 #include <stdint.h>
 
 #define WEFTI_TICK_POLLS 128u                /* B34: polls between two maintenance passes */
-#define WEFTI_LIFO_MAX 3u                    /* B19: polls from the LIFO slot in a row */
+#ifndef WEFTI_BATCH_MAX
+#define WEFTI_BATCH_MAX 32u /* B27: fetched tasks that a worker keeps to itself, if there are others */
+#endif
+#define WEFTI_LIFO_MAX 3u /* B19: polls from the LIFO slot in a row */
 #define WEFTI_YOUNG_MAX 4u /* tasks in a ring that are left to its owner as long as he gets to them */
-#define WEFTI_AVERAGE_START 50000.0          /* B28: assumed ns a poll before anything was measured */
-#define WEFTI_LENGTH_START 5000.0            /* the same, where it decides on a wake: docs/decisions/0003 */
+#define WEFTI_AVERAGE_START 50000.0 /* B28: assumed ns a poll before anything was measured */
+#define WEFTI_LENGTH_START 5000.0 /* the same, where it decides on a wake: docs/decisions/0003 */
 #define WEFTI_BUSY_INTERVALS                                                                                           \
     8u /* looks at the global queue, after which a worker that did not run out is taken to be one that does not */
-#define WEFTI_GLOBAL_TARGET 1000000.0        /* B28: a global task waits about 1 ms at most */
+#define WEFTI_GLOBAL_TARGET 1000000.0 /* B28: a global task waits about 1 ms at most */
 #ifndef WEFTI_SPIN_MAX
 #define WEFTI_SPIN_TIGHT 4u /* W19: tight turns of a search ... */
-#define WEFTI_SPIN_MAX 16u  /* ... then yielding ones, up to this */
+#define WEFTI_SPIN_MAX 16u /* ... then yielding ones, up to this */
 #endif
 #define WEFTI_PARK_TIMEOUT INT64_C(10000000) /* B37 */
 #define WEFTI_WATCH_TIMEOUT INT64_C(1000000) /* how often a sleeper looks for stuck workers while others run */
-#define WEFTI_WAKE_WORTH 50000.0             /* ns of waiting work that pay for waking a worker */
-#define WEFTI_EVENTS_MAX 256                   /* B57: completions taken in a turn */
-#define WEFTI_PINNED_MAX 16u                   /* own fibers in a row, before the scheduler is asked again */
-#define WEFTI_PINNED_MORE 48u                  /* ... and so many more while they are short */
-#define WEFTI_YIELD_OPS 1024u                  /* J5: metered ops of a fiber before others run */
-#define WEFTI_HELP_MAX 4096u                   /* polls that wait on one stack, if it is large enough */
-#define WEFTI_PREEMPT_MAX 1000u                /* R32: preemptions in a row, then the task has failed */
+#define WEFTI_WAKE_WORTH 50000.0 /* ns of waiting work that pay for waking a worker */
+#define WEFTI_EVENTS_MAX 256 /* B57: completions taken in a turn */
+#define WEFTI_PINNED_MAX 16u /* own fibers in a row, before the scheduler is asked again */
+#define WEFTI_PINNED_MORE 48u /* ... and so many more while they are short */
+#define WEFTI_YIELD_OPS 1024u /* J5: metered ops of a fiber before others run */
+#define WEFTI_HELP_MAX 4096u /* polls that wait on one stack, if it is large enough */
+#define WEFTI_PREEMPT_MAX 1000u /* R32: preemptions in a row, then the task has failed */
 #ifndef WEFTI_GRACE
 #define WEFTI_GRACE INT64_C(2000000000) /* R36: how long cancelled tasks and held references may take */
 #endif

@@ -6,6 +6,8 @@
  */
 #include "sched/sched.h"
 
+#define INLINE inline __attribute__((always_inline))
+
 static uint32_t waiting(struct wefti_worker *w) {
     return wefti_ring_length(&w->ring) + load_own(&w->lifo.batch_left) + wefti_inject_length(&w->rt->inject);
 }
@@ -13,22 +15,22 @@ static uint32_t waiting(struct wefti_worker *w) {
 /* Out of the way of those who push: they need no frame of their own. */
 static __attribute__((noinline)) void notify_if_worth(struct wefti_worker *w) { wefti_notify_if_worth(w, waiting(w)); }
 
-static inline void notify(struct wefti_worker *w) {
-    if (w->shared && wefti_idle_has_parked(&w->rt->idle)) /* a hint, as there */
+static inline void notify(struct wefti_worker *w, bool shared) {
+    if (shared && wefti_idle_has_parked(&w->rt->idle)) /* a hint, as there */
         notify_if_worth(w);
 }
 
 /* The ring is full: its older half goes to the global queue (B9), or while a thief copies, the new item (B16). */
 static __attribute__((noinline)) void push_full(struct wefti_worker *w, struct wefti_link *item) {
     do {
-        struct wefti_chain chain = {NULL, NULL, 0};
-        if (wefti_ring_overflow(&w->ring, &chain) == 0) {
+        struct wefti_chain half[2];
+        if (wefti_ring_overflow(&w->ring, half) == 0) {
             if (!wefti_ring_push(&w->ring, item))
-                wefti_inject_spill(&w->rt->inject, (struct wefti_chain){item, item, 1}, w);
+                wefti_inject_spill(&w->rt->inject, &(struct wefti_chain){item, item, 1}, 1, w);
             return;
         }
         wefti_count(&w->counters.overflows, 1);
-        wefti_inject_spill(&w->rt->inject, chain, w);
+        wefti_inject_spill(&w->rt->inject, half, 2, w);
         wefti_notify_if_worth(w, wefti_inject_length(&w->rt->inject));
     } while (!wefti_ring_push(&w->ring, item));
 }
@@ -38,54 +40,55 @@ static inline void push_back(struct wefti_worker *w, struct wefti_link *item) {
         push_full(w, item);
 }
 
-/* The lock of lifo.h, where there are thieves at all.  try_enter: what is called at every poll does no more than that, and leaves it to a
+/* `shared`: there are other workers, who may take something.  A constant in all that runs often: see the two sets of functions at the end.
+ * The lock of lifo.h, where there are thieves at all.  try_enter: what is called at every poll does no more than that, and leaves it to a
  * function that is called last, with all that is rare, to wait: so it needs no frame of its own. */
-static inline void enter(struct wefti_worker *w) {
-    if (w->shared)
+static inline void enter(struct wefti_worker *w, bool shared) {
+    if (shared)
         wefti_lifo_enter(&w->lifo);
 }
-static inline bool try_enter(struct wefti_worker *w) { return !w->shared || wefti_lifo_try_enter(&w->lifo); }
-static inline void leave(struct wefti_worker *w) {
-    if (w->shared)
+static inline bool try_enter(struct wefti_worker *w, bool shared) { return !shared || wefti_lifo_try_enter(&w->lifo); }
+static inline void leave(struct wefti_worker *w, bool shared) {
+    if (shared)
         wefti_lifo_leave(&w->lifo);
 }
 
 static __attribute__((noinline)) void push_full_and_notify(struct wefti_worker *w, struct wefti_link *item) {
     push_full(w, item);
-    notify(w);
+    notify(w, w->shared);
 }
 
-static inline void push_and_notify(struct wefti_worker *w, struct wefti_link *item) {
+static inline void push_and_notify(struct wefti_worker *w, struct wefti_link *item, bool shared) {
     if (WEFTI_LIKELY(wefti_ring_push(&w->ring, item)))
-        notify(w);
+        notify(w, shared);
     else
         push_full_and_notify(w, item);
 }
 
 /* Inside: it is the newest (B17). */
-static inline void put_newest(struct wefti_worker *w, struct wefti_link *item) {
+static inline void put_newest(struct wefti_worker *w, struct wefti_link *item, bool shared) {
     struct wefti_link *evicted = wefti_lifo_put(&w->lifo, item);
-    leave(w);
+    leave(w, shared);
     if (evicted) /* else it is one task, and we are about to run it: nobody is woken */
-        push_and_notify(w, evicted);
+        push_and_notify(w, evicted, shared);
 }
 
 static __attribute__((noinline)) void enter_and_put(struct wefti_worker *w, struct wefti_link *item) {
-    enter(w);
-    put_newest(w, item);
+    enter(w, true);
+    put_newest(w, item, true);
 }
 
-static void submit(struct wefti_worker *w, struct weft_task *task, enum wefti_submit why) {
+static INLINE void submit_to(struct wefti_worker *w, struct weft_task *task, enum wefti_submit why, bool shared) {
     if (why == WEFTI_SUBMIT_AGAIN)
-        push_and_notify(w, &task->link);
-    else if (WEFTI_LIKELY(try_enter(w)))
-        put_newest(w, &task->link);
+        push_and_notify(w, &task->link, shared);
+    else if (WEFTI_LIKELY(try_enter(w, shared)))
+        put_newest(w, &task->link, shared);
     else
         enter_and_put(w, &task->link);
 }
 
-/* A batch from the global queue (B25 to B27): one to run, then the buffer, then the ring.  Long tasks go to the ring at once,
- * where others can take them. */
+/* A batch from the global queue (B25 to B27): one to run, the others are kept; where there are others, up to 32, and the rest goes to the
+ * ring, where they can take it.  So do long tasks. */
 static struct weft_task *fetch(struct wefti_worker *w, const void *own) {
     struct weft_runtime *rt = w->rt;
     uint32_t length = wefti_inject_length(&rt->inject);
@@ -96,15 +99,16 @@ static struct weft_task *fetch(struct wefti_worker *w, const void *own) {
     if (!first)
         return NULL;
     wefti_count(&w->counters.global_fetches, 1);
-    if (chain.count) {
-        bool longer = w->shared && chain.count * w->average >= WEFTI_WAKE_WORTH;
-        if (!longer) {
-            enter(w);
-            wefti_lifo_fill(&w->lifo, &chain);
-            leave(w);
-        }
+    if (w->shared) {
+        uint32_t kept = chain.count * w->average < WEFTI_WAKE_WORTH ? chain.count : 0;
+        struct wefti_chain batch = wefti_chain_cut(&chain, kept < WEFTI_BATCH_MAX ? kept : WEFTI_BATCH_MAX);
+        enter(w, true);
+        wefti_lifo_fill(&w->lifo, &batch);
+        leave(w, true);
         for (struct wefti_link *item; (item = wefti_chain_take(&chain));)
             push_back(w, item);
+    } else {
+        wefti_lifo_fill(&w->lifo, &chain);
     }
     return wefti_task_of(first);
 }
@@ -115,15 +119,15 @@ static __attribute__((noinline)) struct weft_task *fetch_last(struct wefti_worke
     return fetch(w, w);
 }
 
-static inline struct weft_task *next_in_order(struct wefti_worker *w) {
+static inline struct weft_task *next_in_order(struct wefti_worker *w, bool shared) {
     w->lifo_polls = 0;
-    struct wefti_link *item = wefti_ring_pop(&w->ring, w->shared);
+    struct wefti_link *item = wefti_ring_pop(&w->ring, shared);
     return WEFTI_LIKELY(item != NULL) ? wefti_task_of(item) : fetch_last(w);
 }
 
 static __attribute__((noinline)) struct weft_task *next_but(struct wefti_worker *w, struct wefti_link *item) {
     push_back(w, item); /* B20: it has had its turns; to the back */
-    return next_in_order(w);
+    return next_in_order(w, w->shared);
 }
 
 /* It came out of the slot. */
@@ -136,33 +140,33 @@ static inline struct weft_task *newest(struct wefti_worker *w, struct wefti_link
 }
 
 /* Inside: of what we keep, a batched one first. */
-static inline struct weft_task *take_kept(struct wefti_worker *w) {
+static inline struct weft_task *take_kept(struct wefti_worker *w, bool shared) {
     struct wefti_link *item = wefti_lifo_take_batched(&w->lifo);
     if (item) {
-        leave(w);
+        leave(w, shared);
         return wefti_task_of(item);
     }
     item = wefti_lifo_take(&w->lifo);
-    leave(w);
-    return WEFTI_LIKELY(item != NULL) ? newest(w, item) : next_in_order(w); /* a thief was faster */
+    leave(w, shared);
+    return WEFTI_LIKELY(item != NULL) ? newest(w, item) : next_in_order(w, shared); /* a thief was faster */
 }
 
 static __attribute__((noinline)) struct weft_task *enter_and_take(struct wefti_worker *w) {
-    enter(w);
-    return take_kept(w);
+    enter(w, true);
+    return take_kept(w, true);
 }
 
-static inline struct weft_task *next_of_own(struct wefti_worker *w) {
+static inline struct weft_task *next_of_own(struct wefti_worker *w, bool shared) {
     struct wefti_link *slot = load_own(&w->lifo.slot);
     if (WEFTI_LIKELY(load_own(&w->lifo.batch_left) == 0)) {
         if (!slot)
-            return next_in_order(w);
-        if (!w->shared) { /* nobody to keep out, and what we see is so */
+            return next_in_order(w, shared);
+        if (!shared) { /* nobody to keep out, and what we see is so */
             wefti_lifo_take(&w->lifo);
             return newest(w, slot);
         }
     }
-    return WEFTI_LIKELY(try_enter(w)) ? take_kept(w) : enter_and_take(w);
+    return WEFTI_LIKELY(try_enter(w, shared)) ? take_kept(w, shared) : enter_and_take(w);
 }
 
 /* The global queue's turn. */
@@ -172,11 +176,11 @@ static __attribute__((noinline)) struct weft_task *next_of_all(struct wefti_work
     if (load_own(&w->lifo.batch_left) == 0 && wefti_global_is_due(w) &&
         (task = fetch(w, NULL))) /* B27: not before the last batch is used up */
         return task;
-    return next_of_own(w);
+    return next_of_own(w, w->shared);
 }
 
-static struct weft_task *next(struct wefti_worker *w) {
-    return WEFTI_UNLIKELY(--w->global_left == 0) ? next_of_all(w) : next_of_own(w);
+static INLINE struct weft_task *next_for(struct wefti_worker *w, bool shared) {
+    return WEFTI_UNLIKELY(--w->global_left == 0) ? next_of_all(w) : next_of_own(w, shared);
 }
 
 /* What `w` got from another: count it. */
@@ -265,22 +269,28 @@ static bool has_work(struct wefti_worker *w) {
 
 /* B22, B23: a worker never sleeps on a task.  (`next` found both empty; a wake between cannot come from elsewhere.) */
 static void flush(struct wefti_worker *w) {
-    enter(w);
+    enter(w, w->shared);
     struct wefti_link *slot = wefti_lifo_take(&w->lifo), *item;
     if (slot)
         push_back(w, slot);
     while ((item = wefti_lifo_take_batched(&w->lifo)))
         push_back(w, item);
-    leave(w);
+    leave(w, w->shared);
 }
 
-const struct wefti_sched wefti_sched_ring = {
-    .name = "ring",
-    .submit = submit,
-    .next = next,
-    .steal = steal,
-    .has_work = has_work,
-    .waiting = waiting,
-    .stuck = stuck,
-    .flush = flush,
-};
+static void submit(struct wefti_worker *w, struct weft_task *task, enum wefti_submit why) {
+    submit_to(w, task, why, true);
+}
+static struct weft_task *next(struct wefti_worker *w) { return next_for(w, true); }
+
+static void submit_alone(struct wefti_worker *w, struct weft_task *task, enum wefti_submit why) {
+    submit_to(w, task, why, false);
+}
+static struct weft_task *next_alone(struct wefti_worker *w) { return next_for(w, false); }
+
+#define RING(submit_fn, next_fn)                                                                                       \
+    .name = "ring", .submit = submit_fn, .next = next_fn, .steal = steal, .has_work = has_work, .waiting = waiting,    \
+    .stuck = stuck, .flush = flush
+
+static const struct wefti_sched alone = {RING(submit_alone, next_alone)};
+const struct wefti_sched wefti_sched_ring = {RING(submit, next), .alone = &alone};

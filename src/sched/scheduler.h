@@ -18,6 +18,7 @@ struct wefti_io;
 
 struct wefti_sched {
     const char *name;
+    const struct wefti_sched *alone; /* the same, for a worker of whom nobody takes anything; NULL: this one does */
     bool one_thread; /* only worker 0 exists */
     bool wake_each; /* K3: every submit wakes a sleeper, also while another searches */
     bool central; /* a control thread hands out all tasks: workers do not search, and do not keep their fibers either */

@@ -79,14 +79,18 @@ MC_TEST(inject_two_consumers, .proves = "B26") {
     all_came_out(0, 3);
 }
 
+static struct wefti_chain one(int i) {
+    struct wefti_chain chain = {0};
+    wefti_chain_append(&chain, make(i));
+    return chain;
+}
+
 /* Two workers spill and fetch, while a thread puts in: pieces of two, no more than two of them. */
 static void spill_and_take(void *first) {
     int i = (int)(intptr_t)first;
-    wefti_inject_spill(&inject, (struct wefti_chain){make(i), make(i), 1}, &items[i]);
-    struct wefti_chain two = {NULL, NULL, 0};
-    wefti_chain_append(&two, make(i + 1));
-    wefti_chain_append(&two, make(i + 2));
-    wefti_inject_spill(&inject, two, &items[i]);
+    struct wefti_chain chain[] = {one(i), one(i + 1), one(i + 2)};
+    wefti_inject_spill(&inject, chain, 1, &items[i]);
+    wefti_inject_spill(&inject, chain + 1, 2, &items[i]);
     got_chain(wefti_inject_take(&inject, 2, &items[i]));
 }
 

@@ -20,12 +20,16 @@ static void push(int i) { mc_assert(wefti_ring_push(&ring, make(i))); }
 /* As sched/ring.c does it. */
 static void push_or_overflow(int i) {
     struct wefti_link *item = make(i);
-    while (!wefti_ring_push(&ring, item))
-        if (wefti_ring_overflow(&ring, &overflow) == 0) {
+    struct wefti_chain half[2];
+    while (!wefti_ring_push(&ring, item)) {
+        if (wefti_ring_overflow(&ring, half) == 0) {
             if (!wefti_ring_push(&ring, item))
                 wefti_chain_append(&overflow, item);
             return;
         }
+        wefti_chain_join(&overflow, half[0]);
+        wefti_chain_join(&overflow, half[1]);
+    }
 }
 
 static void empty(struct wefti_ring *from) {

@@ -50,6 +50,11 @@ TEST(inject_chains, "B9 B24 W13") {
     expect_take(64, 0, 0);
 }
 
+static void spill(uint32_t from, uint32_t to, const void *by) {
+    struct wefti_chain chain = chain_of(from, to);
+    wefti_inject_spill(&queue, &chain, 1, by);
+}
+
 static void expect_own(uint32_t count, const void *by, uint32_t from, uint32_t to) {
     struct wefti_chain chain = wefti_inject_take(&queue, count, by);
     REQUIRE_EQ(chain.count, to - from);
@@ -60,22 +65,23 @@ static void expect_own(uint32_t count, const void *by, uint32_t from, uint32_t t
 /* What workers spill: each gets its own newest piece back, in order; who has none, or asks for nobody's, the oldest. */
 TEST(inject_spill, "B9 B24") {
     static int one, two, three, nobody;
-    wefti_inject_spill(&queue, chain_of(0, 128), &one);
-    wefti_inject_spill(&queue, chain_of(128, 256), &two);
-    wefti_inject_spill(&queue, chain_of(256, 384), &one);
-    wefti_inject_spill(&queue, chain_of(384, 385), &three);
-    wefti_inject_spill(&queue, chain_of(385, 387), &three); /* fills the piece up */
+    spill(0, 128, &one); /* more than a piece usually has */
+    spill(128, 192, &two);
+    wefti_inject_spill(&queue, (struct wefti_chain[]){chain_of(192, 250), chain_of(250, 256)}, 2, &two); /* one piece */
+    wefti_inject_spill(&queue, (struct wefti_chain[]){chain_of(256, 320), chain_of(320, 384)}, 2, &one);
+    spill(384, 385, &three);
+    spill(385, 387, &three); /* fills the piece up */
     CHECK_EQ(wefti_inject_length(&queue), 387);
     CHECK_EQ(wefti_inject_outside(&queue), 0);
-    expect_own(64, &one, 256, 320);
-    expect_own(64, &two, 128, 192);
+    expect_own(64, &one, 320, 384);
+    expect_own(64, &two, 192, 256);
     expect_own(2, &three, 384, 386);
     expect_own(10, NULL, 0, 10);
     expect_own(10, &nobody, 10, 20);
-    expect_own(64, &one, 320, 384);
+    expect_own(64, &one, 256, 320);
     expect_own(64, &one, 20, 84);
     expect_own(1, &three, 386, 387);
-    expect_own(64, &two, 192, 256);
+    expect_own(64, &two, 128, 192);
     expect_own(64, &two, 84, 128); /* its own are used up */
     CHECK_EQ(wefti_inject_length(&queue), 0);
     expect_own(1, &two, 0, 0);
@@ -91,7 +97,7 @@ TEST(inject_halves, "B26 B30") {
         if (row[i].line)
             wefti_inject_push(&queue, chain_of(0, row[i].line));
         if (row[i].spill)
-            wefti_inject_spill(&queue, chain_of(1000, 1000 + row[i].spill), &queue);
+            spill(1000, 1000 + row[i].spill, &queue);
         CHECK_EQ(wefti_inject_outside(&queue), row[i].line);
         struct wefti_chain chain = wefti_inject_take(&queue, row[i].count, NULL);
         REQUIRE_EQ(chain.count, row[i].from_line + row[i].from_spill);
@@ -117,7 +123,7 @@ TEST(inject_spill_much, "B9 W18") {
             struct wefti_chain chain = {NULL, NULL, 0};
             for (uint32_t i = 0; i < PIECE; i++)
                 wefti_chain_append(&chain, &all[p * PIECE + i]);
-            wefti_inject_spill(&queue, chain, &mine);
+            wefti_inject_spill(&queue, &chain, 1, &mine);
         }
         CHECK_EQ(queue.pieces, WEFTI_SPILLS);
         struct wefti_chain newest = wefti_inject_take(&queue, 5, &mine);

@@ -95,24 +95,31 @@ TEST(ring_full_refuses, "B4 B8") {
     expect_range(&ring, 0, 256);
 }
 
+static void expect_overflow(uint32_t from) {
+    struct wefti_chain chain[2];
+    REQUIRE_EQ(wefti_ring_overflow(&ring, chain), 128);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(chain[i].count, 64);
+        CHECK_EQ(index_of(chain[i].last), from + 63);
+        CHECK_EQ(chain[i].last->next, NULL);
+        for (uint32_t end = from + 64; from < end; from++)
+            REQUIRE_EQ(index_of(wefti_chain_take(&chain[i])), from);
+    }
+}
+
 TEST(ring_overflow_moves_oldest_half, "B9") {
-    struct wefti_chain chain = {NULL, NULL, 0};
     start_at(&ring, 200); /* the half wraps around the array's end */
     push_range(&ring, 0, 256);
-    CHECK_EQ(wefti_ring_overflow(&ring, &chain), 128);
-    CHECK_EQ(chain.count, 128);
-    for (uint32_t i = 0; i < 128; i++)
-        REQUIRE_EQ(index_of(wefti_chain_take(&chain)), i);
+    expect_overflow(0);
     push_range(&ring, 256, 257);
     CHECK_EQ(wefti_ring_length(&ring), 129);
     expect_range(&ring, 128, 257);
 }
 
 TEST(ring_overflow_only_when_full, "B9") {
-    struct wefti_chain chain = {NULL, NULL, 0};
+    struct wefti_chain chain[2];
     push_range(&ring, 0, 255);
-    CHECK_EQ(wefti_ring_overflow(&ring, &chain), 0);
-    CHECK_EQ(chain.count, 0);
+    CHECK_EQ(wefti_ring_overflow(&ring, chain), 0);
     expect_range(&ring, 0, 255);
 }
 
@@ -202,12 +209,11 @@ TEST(ring_push_beside_thief, "B15 B16") {
 }
 
 TEST(ring_overflow_beside_thief, "B16") {
-    struct wefti_chain chain = {NULL, NULL, 0};
+    struct wefti_chain chain[2];
     push_range(&ring, 0, 256);
     claim(&ring, 128);
     uint64_t head = load_relaxed(&ring.head);
-    CHECK_EQ(wefti_ring_overflow(&ring, &chain), 0); /* the caller sends the new item to the global queue */
-    CHECK_EQ(chain.count, 0);
+    CHECK_EQ(wefti_ring_overflow(&ring, chain), 0); /* the caller sends the new item to the global queue */
     CHECK_EQ(load_relaxed(&ring.head), head);
     release(&ring);
     expect_range(&ring, 128, 256);
@@ -215,13 +221,12 @@ TEST(ring_overflow_beside_thief, "B16") {
 
 /* The ring was full when the owner looked, and a thief has come and gone since: it must look again. */
 TEST(ring_overflow_after_thief, "B9 B16") {
-    struct wefti_chain chain = {NULL, NULL, 0};
+    struct wefti_chain chain[2];
     uint32_t taken;
     push_range(&ring, 0, 256);
     CHECK(!wefti_ring_push(&ring, &item[256]));
     CHECK_EQ(index_of(wefti_ring_steal(&ring, &thief, &taken)), 0);
-    CHECK_EQ(wefti_ring_overflow(&ring, &chain), 0);
-    CHECK_EQ(chain.count, 0);
+    CHECK_EQ(wefti_ring_overflow(&ring, chain), 0);
     push_range(&ring, 256, 257);
     expect_range(&ring, 128, 257);
     expect_range(&thief, 1, 128);
@@ -231,7 +236,6 @@ TEST(ring_overflow_after_thief, "B9 B16") {
 
 TEST(ring_wraps, "B15") {
     for (uint32_t before = 0; before <= 256; before += 32) {
-        struct wefti_chain chain = {NULL, NULL, 0};
         uint32_t taken;
         start_at(&ring, 0u - before);
         start_at(&thief, 0u - before / 2);
@@ -241,9 +245,7 @@ TEST(ring_wraps, "B15") {
         CHECK_EQ(index_of(wefti_ring_steal(&ring, &thief, &taken)), 0);
         CHECK_EQ(taken, 128);
         push_range(&ring, 256, 384);
-        CHECK_EQ(wefti_ring_overflow(&ring, &chain), 128);
-        for (uint32_t i = 128; i < 256; i++)
-            REQUIRE_EQ(index_of(wefti_chain_take(&chain)), i);
+        expect_overflow(128);
         expect_range(&ring, 256, 384);
         expect_range(&thief, 1, 128);
     }
@@ -264,9 +266,10 @@ struct crowd {
 
 static void crowd_push(struct crowd *crowd, unsigned me, struct wefti_link *link) {
     while (!wefti_ring_push(&crowd->ring[me], link)) {
-        struct wefti_chain chain = {NULL, NULL, 0};
-        if (wefti_ring_overflow(&crowd->ring[me], &chain)) {
-            wefti_inject_push(&crowd->overflow, chain);
+        struct wefti_chain chain[2];
+        if (wefti_ring_overflow(&crowd->ring[me], chain)) {
+            wefti_inject_push(&crowd->overflow, chain[0]);
+            wefti_inject_push(&crowd->overflow, chain[1]);
         } else if (!wefti_ring_push(&crowd->ring[me], link)) {
             wefti_inject_push_one(&crowd->overflow, link);
             return;

@@ -20,23 +20,18 @@ TEST(lifo_slot_holds_the_newest, "B3 B17") {
 }
 
 TEST(lifo_batch, "B4 B27") {
-    struct wefti_chain chain = {NULL, NULL, 0};
-    CHECK_EQ(WEFTI_BATCH_CAP, 32);
-    for (int i = 0; i < 40; i++)
-        wefti_chain_append(&chain, &item[i]);
     wefti_lifo_enter(&lifo);
     CHECK_EQ(wefti_lifo_take_batched(&lifo), NULL);
-    wefti_lifo_fill(&lifo, &chain);
-    CHECK_EQ(load_own(&lifo.batch_left), 32);
-    CHECK_EQ(chain.count, 8); /* no room for these */
-    CHECK_EQ(chain.first, &item[32]);
-    for (int i = 0; i < 32; i++)
-        CHECK_EQ(wefti_lifo_take_batched(&lifo), &item[i]);
-    CHECK_EQ(wefti_lifo_take_batched(&lifo), NULL);
-    wefti_lifo_fill(&lifo, &chain);
-    for (int i = 32; i < 40; i++)
-        CHECK_EQ(wefti_lifo_take_batched(&lifo), &item[i]);
-    CHECK_EQ(wefti_lifo_take_batched(&lifo), NULL);
+    for (int size = 0; size < 40; size += 13) { /* none, and some, one after the other */
+        struct wefti_chain chain = {NULL, NULL, 0};
+        for (int i = 0; i < size; i++)
+            wefti_chain_append(&chain, &item[i]);
+        wefti_lifo_fill(&lifo, &chain);
+        CHECK_EQ(load_own(&lifo.batch_left), size);
+        for (int i = 0; i < size; i++)
+            CHECK_EQ(wefti_lifo_take_batched(&lifo), &item[i]);
+        CHECK_EQ(wefti_lifo_take_batched(&lifo), NULL);
+    }
     wefti_lifo_leave(&lifo);
 }
 

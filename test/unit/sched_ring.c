@@ -50,9 +50,14 @@ TEST(ring_overflow, "B9") {
     CHECK_EQ(wefti_ring_length(&w->ring), 129);
     CHECK_EQ(wefti_inject_length(&rt->inject), 128);
     CHECK_EQ(load_own(&w->counters.overflows), 1);
-    struct wefti_link *link = rt->inject.spill[rt->inject.oldest].chain.first;
-    for (int i = 0; i < 128; i++, link = link->next)
-        REQUIRE_EQ(rig_number(link), i);
+    REQUIRE_EQ(rt->inject.pieces, 2);
+    for (int p = 0; p < 2; p++) {
+        struct wefti_chain *piece = &rt->inject.spill[rt->inject.oldest + (uint32_t)p].chain;
+        CHECK_EQ(piece->count, 64);
+        struct wefti_link *link = piece->first;
+        for (int i = 0; i < 64; i++, link = link->next)
+            REQUIRE_EQ(rig_number(link), 64 * p + i);
+    }
     uint32_t real = wefti_ring_real_of(load_relaxed(&w->ring.head));
     for (int i = 0; i < 129; i++)
         REQUIRE_EQ(rig_number(load_relaxed(&w->ring.slot[(real + (uint32_t)i) % 256])), 128 + i);
@@ -193,8 +198,8 @@ TEST(ring_spill_newest_first, "B9 B24") {
     rig_go_range(rt, 0, 600);
     CHECK_EQ(wefti_inject_length(&rt->inject), 384);
     CHECK_EQ(rig_run(rt, 0), 600);
-    static const int from[] = {599, 384, 256, 128, 0}, to[] = {600, 599, 384, 256, 128};
-    for (unsigned i = 0, at = 0; i < 5; i++)
+    static const int from[] = {599, 384, 320, 256, 192, 128, 64, 0}, to[] = {600, 599, 384, 320, 256, 192, 128, 64};
+    for (unsigned i = 0, at = 0; i < 8; i++)
         for (int number = from[i]; number < to[i]; number++)
             REQUIRE_EQ(rig_log.who[at++], number);
     rig_end(rt);
