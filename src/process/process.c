@@ -218,7 +218,7 @@ static inline int appear(struct wefti_process *process, const weft_process_spec 
     struct wefti_processes *table = process->table;
     weft_pid pid = wefti_process_pid(process);
     store_relaxed(&process->task, room->task); /* O2 publishes it */
-    wefti_mailbox_open(process, !process->is_fiber && room->w && wefti_sends_alone(room->w));
+    wefti_mailbox_open(process, !process->is_fiber && room->w && room->w->alone);
     store_release(&process->alive, true); /* A1, pairs with wefti_process_lock and the others that have the lock */
     int error = WEFTI_UNLIKELY(spec->registered != NULL) ? weft_register(table->rt, spec->registered, pid) : 0;
     if (!error && linked)

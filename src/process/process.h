@@ -357,11 +357,6 @@ int wefti_receive_told(struct wefti_process *self, weft_message *message, weft_f
 /* Until something has come, also when it is cancelled. */
 void wefti_receive_firmly(struct wefti_process *self, const char *what);
 
-/* Is this the only worker that its runtime ever has? */
-static inline bool wefti_sends_alone(const struct wefti_worker *w) {
-    return !(w->shared | w->central) && w->rt->workers == 1; /* not shared: or they may not steal */
-}
-
 /* -- send.c ------------------------------------------------------------------------------------------------ */
 /* As wefti_mailbox_send, and if the process waits for it, straight into its hands.  w: the caller's worker, or NULL. */
 int wefti_message_send(struct wefti_processes *table, struct wefti_worker *w, weft_pid to,

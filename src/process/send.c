@@ -14,7 +14,8 @@
  *         allows.  A fiber that rests on the sender's worker (fiber/switch.h) has been claimed by that.
  * Alone.  The only worker of a runtime runs the sender, so it does not run the process, and nobody else does.  If that is `handed`, which
  *         is set at D3, and by that worker where it starts a class, then what it holds is the sender's too (D4), without a claim; it
- *         has been queued.  So it stays until it runs, or is refused, by that worker.
+ *         has been queued.  So it stays until it runs, or is refused, by that worker.  D2 is not needed either: who was that process
+ *         before D1 is it after, and what has come into the lane meanwhile is from others.
  * Caches. A process that ran on another worker costs a line's way from there three times: its own, its task's, the task's state.  Each is asked for
  *         as soon as its address is known, and to be written; one that is queued or runs (`handed`, `receiving`) is not looked at
  *         further than its own line.
@@ -45,19 +46,21 @@ static inline __attribute__((always_inline)) int deliver(struct wefti_processes 
     if (!task || load_relaxed(&process->messages) != open || (w->central | w->parking)) /* a look */
         return lane(table, process, to, message, until);
     if (load_relaxed(&process->handed)) { /* a hint: it is queued; or where we are alone, ours */
-        if (!wefti_sends_alone(w))
+        if (!w->alone)
             return lane(table, process, to, message, until);
         wefti_chain_append(&process->pending, &message->link); /* D4 */
         return 0;
     }
     if (!load_relaxed(&process->receiving)) /* a hint: it runs */
         return lane(table, process, to, message, until);
-    wefti_fetch_own(task);
-    wefti_fetch_own(task + 1); /* its state, for the run */
+    if (!w->alone) {
+        wefti_fetch_own(task);
+        wefti_fetch_own(task + 1); /* its state, for the run */
+    }
     if (!wefti_worker_take_resting(w, task) && !wefti_word_claim(&task->word)) /* D1 */
         return lane(table, process, to, message, until);
-    if (WEFTI_UNLIKELY(load_relaxed(&process->messages) != open ||
-                       load_relaxed(&process->task) != task)) /* D2; D1 orders it */
+    if (!w->alone && WEFTI_UNLIKELY(load_relaxed(&process->messages) != open ||
+                                    load_relaxed(&process->task) != task)) /* D2; D1 orders it */
         return wake_stranger(task, process, to, message, until, lane);
     wefti_chain_append(&process->pending, &message->link); /* D3 */
     store_relaxed(&process->handed, true); /* ours since D1 */

@@ -119,7 +119,7 @@ static __attribute__((noinline)) struct weft_task *fetch_last(struct wefti_worke
     return fetch(w, w);
 }
 
-static inline struct weft_task *next_in_order(struct wefti_worker *w, bool shared) {
+static INLINE struct weft_task *next_in_order(struct wefti_worker *w, bool shared) {
     w->lifo_polls = 0;
     struct wefti_link *item = wefti_ring_pop(&w->ring, shared);
     return WEFTI_LIKELY(item != NULL) ? wefti_task_of(item) : fetch_last(w);
@@ -140,7 +140,7 @@ static inline struct weft_task *newest(struct wefti_worker *w, struct wefti_link
 }
 
 /* Inside: of what we keep, a batched one first. */
-static inline struct weft_task *take_kept(struct wefti_worker *w, bool shared) {
+static INLINE struct weft_task *take_kept(struct wefti_worker *w, bool shared) {
     struct wefti_link *item = wefti_lifo_take_batched(&w->lifo);
     if (item) {
         leave(w, shared);
@@ -156,7 +156,7 @@ static __attribute__((noinline)) struct weft_task *enter_and_take(struct wefti_w
     return take_kept(w, true);
 }
 
-static inline struct weft_task *next_of_own(struct wefti_worker *w, bool shared) {
+static INLINE struct weft_task *next_of_own(struct wefti_worker *w, bool shared) {
     struct wefti_link *slot = load_own(&w->lifo.slot);
     if (WEFTI_LIKELY(load_own(&w->lifo.batch_left) == 0)) {
         if (!slot)

@@ -83,6 +83,7 @@ static int settle(const weft_config *given, weft_config *config) {
 static void set_shared(struct wefti_worker *w, bool shared) {
     const struct wefti_sched *sched = w->rt->sched;
     w->shared = shared;
+    w->alone = w->rt->workers == 1 && !sched->central; /* not shared: or they may not steal */
     w->sched = shared || !sched->alone ? sched : sched->alone;
 }
 

@@ -260,7 +260,7 @@ static __attribute__((noinline)) void take_inbox(struct wefti_worker *w) {
 
 /* Our own fibers and the scheduler's tasks in turn, as long as there are both; while there are only fibers, the scheduler is asked
  * now and then, and always at the last poll of a tick. */
-struct weft_task *wefti_worker_pick(struct wefti_worker *w) {
+static inline __attribute__((always_inline)) struct weft_task *pick(struct wefti_worker *w) {
     if (WEFTI_UNLIKELY(!wefti_mpsc_is_empty(&w->inbox)))
         take_inbox(w);
     if (!w->pinned.count)
@@ -276,7 +276,9 @@ struct weft_task *wefti_worker_pick(struct wefti_worker *w) {
     return wefti_task_of(wefti_chain_take(&w->pinned));
 }
 
-static inline bool turn(struct wefti_worker *w, struct weft_task *task) {
+struct weft_task *wefti_worker_pick(struct wefti_worker *w) { return pick(w); }
+
+static inline __attribute__((always_inline)) bool turn(struct wefti_worker *w, struct weft_task *task) {
     if (WEFTI_UNLIKELY(w->searching | w->owes_watch))
         wefti_worker_found(w);
     run(w, task);
@@ -293,14 +295,16 @@ static __attribute__((noinline)) bool turn_searching(struct wefti_worker *w) {
     return task ? turn(w, task) : ran_job;
 }
 
-bool wefti_worker_turn(struct wefti_worker *w) {
+static inline __attribute__((always_inline)) bool one_turn(struct wefti_worker *w) {
     struct weft_task *task = w->handoff;
     if (WEFTI_UNLIKELY(task))
         w->handoff = NULL;
     else
-        task = wefti_worker_pick(w);
+        task = pick(w);
     return WEFTI_LIKELY(task != NULL) ? turn(w, task) : turn_searching(w);
 }
+
+bool wefti_worker_turn(struct wefti_worker *w) { return one_turn(w); }
 
 /* -- Sleeping -------------------------------------------------------------------------------------------- */
 
@@ -410,7 +414,7 @@ void wefti_worker_main(void *worker) {
     wefti_stack_adopt(&w->native);
     bool signals = wefti_signal_stack_begin(&w->signal_stack);
     while (load_relaxed(&w->rt->phase) != WEFTI_STOPPED) /* the stopper's token orders it */
-        if (!wefti_worker_turn(w))
+        if (!one_turn(w)) /* here, and not called: for short polls the way there and back is a tenth */
             wefti_worker_sleep(w, INT64_MAX);
     if (w->searching) {
         w->searching = false;

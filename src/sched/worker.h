@@ -48,6 +48,7 @@ struct wefti_worker {
     const struct wefti_sched *sched;
     uint32_t index;
     bool shared;            /* other workers may take our tasks */
+    bool alone;             /* the only worker that its runtime ever has, and it finds its tasks itself */
     bool watch_found;       /* ... it has found `watched` stuck: the next steal is to take what it holds */
     bool parking;           /* B21: between announcing and being back */
     bool driven;            /* no thread: weft_drive */
