@@ -33,6 +33,7 @@ struct limited {
 
 static int run_limited(void *arg) {
     struct limited *call = arg;
+    wefti_fiber_self()->fn = call->fn; /* for reports */
     call->returned = call->fn(call->arg);
     return call->returned;
 }

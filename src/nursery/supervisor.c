@@ -34,6 +34,7 @@ static wefti_waker serve(struct supervisor *sup) {
 
 static int run_slot(void *arg) {
     struct slot *slot = arg;
+    wefti_fiber_self()->fn = slot->child->fn; /* for reports */
     struct wefti_nursery *n = wefti_nursery_of(&slot->sup->nursery);
     wefti_lock_take(&n->lock);
     slot->begun = true;
@@ -46,8 +47,10 @@ static int run_slot(void *arg) {
 
 /* Under the nursery's lock, when a child has ended; whom to wake. */
 static wefti_waker told(struct wefti_nursery *n, struct wefti_fiber *fiber) {
-    (void)n;
-    if (fiber->fn != run_slot)
+    struct supervisor *sup =
+        (struct supervisor *)(void *)((char *)n - offsetof(struct supervisor, nursery)); /* as weft_supervise made it */
+    uintptr_t slots = (uintptr_t)sup->slots, given = (uintptr_t)fiber->task.pointer;
+    if (given - slots >= sup->sup.count * sizeof *sup->slots)
         return 0; /* a sibling that a child has started: nobody supervises it */
     struct slot *slot = fiber->task.pointer;
     slot->status = load_own(&fiber->task.status);

@@ -43,7 +43,7 @@ static inline __attribute__((always_inline)) int deliver(struct wefti_processes 
                                                          struct wefti_message *message, int64_t until, by_lane lane) {
     uint64_t open = wefti_lane_word(wefti_pid_generation(to), NULL);
     struct weft_task *task = load_relaxed(&process->task); /* of that process, if D2 says so */
-    if (!task || load_relaxed(&process->messages) != open || (w->central | w->parking)) /* a look */
+    if (!task || load_relaxed(&process->messages) != open || w->elsewhere) /* a look */
         return lane(table, process, to, message, until);
     if (load_relaxed(&process->handed)) { /* a hint: it is queued; or where we are alone, ours */
         if (!w->alone)

@@ -56,11 +56,13 @@ static bool upgrade(struct wefti_process_header *header, const weft_process_clas
     return true;
 }
 
-/* Nothing has come, and nothing is the matter. */
-static inline bool is_quiet(struct wefti_process *process) {
+static inline bool has_come(struct wefti_process *process) {
     uint64_t lanes = load_relaxed(&process->messages) | load_relaxed(&process->system); /* a look */
-    return !(lanes & WEFTI_LANE_POINTER) && !process->unusual;
+    return lanes & WEFTI_LANE_POINTER;
 }
+
+/* Nothing has come, and nothing is the matter. */
+static inline bool is_quiet(struct wefti_process *process) { return !has_come(process) && !process->unusual; }
 
 /* Take what has come.  False: there is nothing to do. */
 static __attribute__((noinline)) bool take(struct weft_task *task, struct wefti_process *process) {
@@ -139,7 +141,7 @@ weft_poll wefti_process_poll(struct weft_task *task, void *raw) {
         process = wefti_process_of_class(task); /* the same */
         if (WEFTI_LIKELY(out.status == WEFT_STEP_IDLE && error >= 0 && !commands.asked.count)) {
             process->idle = true;
-            if (WEFTI_LIKELY(is_quiet(process) && !process->pending.count))
+            if (WEFTI_LIKELY(!has_come(process) && !(process->unusual | process->pending.count)))
                 return WEFT_PENDING;
         } else if (is_over(task, &out, &commands, &error)) {
             return weft_done(task, error, NULL);

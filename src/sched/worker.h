@@ -50,9 +50,14 @@ struct wefti_worker {
     bool shared;            /* other workers may take our tasks */
     bool alone;             /* the only worker that its runtime ever has, and it finds its tasks itself */
     bool watch_found;       /* ... it has found `watched` stuck: the next steal is to take what it holds */
-    bool parking;           /* B21: between announcing and being back */
     bool driven;            /* no thread: weft_drive */
-    bool central;           /* runs only what the control thread hands it */
+    union {
+        struct {
+            bool parking; /* B21: between announcing and being back */
+            bool central; /* runs only what the control thread hands it */
+        };
+        uint16_t elsewhere; /* one of them: what is ready must go to another queue than ours */
+    };
     uint8_t waits;          /* what the running poll would wait for: task/waits.h */
     union {
         struct {

@@ -57,6 +57,15 @@ static int overflow_in_destructor(void *arg) {
 
 static int report = -1; /* a file for what the ending process says; -1: its standard error */
 
+/* Who calls the function for the program is not what the report names. */
+static int under_supervisor(void *fn) {
+    const weft_supervised_fiber child = {"deep\tthought", *(weft_fiber_fn *)fn, fn, WEFT_RESTART_TEMPORARY, 0};
+    return weft_supervise(NULL, &child, 1);
+}
+static int under_timeout(void *fn) { return weft_timeout(WEFT_NEVER, *(weft_fiber_fn *)fn, fn); }
+
+static weft_fiber_fn under; /* NULL: nobody */
+
 static void run_overflow(void *fn) {
     weft_runtime *rt = NULL;
     weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
@@ -65,7 +74,7 @@ static void run_overflow(void *fn) {
         dup2(report, STDERR_FILENO);
     if (weft_runtime_create(NULL, &rt))
         _exit(3);
-    spec.fn = *(weft_fiber_fn *)fn;
+    spec.fn = under ? under : *(weft_fiber_fn *)fn;
     spec.arg = fn;
     spec.name = "deep\tthought";
     if (weft_fiber_spawn(rt, &spec, &task))
@@ -98,7 +107,8 @@ static void expect_overflow(weft_fiber_fn fn, uintptr_t culprit, unsigned frames
     ssize_t size = pread(report, text, sizeof text - 1, 0);
     REQUIRE_GT(size, 0);
     text[size] = 0;
-    CHECK_CONTAINS(text, "stack overflow in fiber \"deep?thought\"");
+    CHECK_CONTAINS(text, under == under_timeout ? "stack overflow in fiber \"fiber\""
+                                                : "stack overflow in fiber \"deep?thought\"");
     CHECK_CONTAINS(text, entry);
     CHECK_GE(frames_in(text, culprit), frames);
     if (frames == 1)
@@ -120,6 +130,14 @@ API_TEST(fiber_overflow_one_frame, "J15", .workers = {1, 2}) {
 }
 API_TEST(fiber_overflow_after_a_wait, "", .workers = {1, 2}) {
     expect_overflow(overflow_after_a_wait, (uintptr_t)recurse, 20);
+}
+API_TEST(fiber_overflow_supervised, "J3 J15", .workers = {1, 2}) {
+    under = under_supervisor;
+    expect_overflow(overflow_by_recursion, (uintptr_t)recurse, 20);
+}
+API_TEST(fiber_overflow_in_timeout, "J15", .workers = {1}) {
+    under = under_timeout;
+    expect_overflow(overflow_by_recursion, (uintptr_t)recurse, 20);
 }
 API_TEST(fiber_overflow_in_destructor, "", .workers = {1}) {
     expect_overflow(overflow_in_destructor, (uintptr_t)recurse, 20);
