@@ -33,7 +33,7 @@ if(CMAKE_C_COMPILER_ID STREQUAL "Clang")
   set(weft_metered "SHELL:-Xclang -fsanitize-coverage-type=3" "SHELL:-Xclang -fsanitize-coverage-trace-pc"
     "SHELL:-Xclang -fsanitize-coverage-no-prune")
 else()
-  set(weft_metered -fsanitize-coverage=trace-pc)
+  set(weft_metered -fsanitize-coverage=trace-pc -fno-lto) # with it, gcc would forget the other
 endif()
 
 # __FILE__ without the place where the tree happens to be.
