@@ -317,6 +317,44 @@ TEST(ring_global_not_starved, "B28 B30") {
     }
 }
 
+static unsigned own_polls;
+static weft_poll count_on(weft_task *self, void *stop) {
+    own_polls++;
+    return yield_on(self, stop);
+}
+static weft_poll end_at_once(weft_task *self, void *unused) {
+    (void)unused;
+    return weft_done(self, 0, NULL);
+}
+
+/* However much comes from outside, and whatever the interval: between two batches the worker's own tasks have theirs. */
+TEST(ring_own_not_starved, "B27 B28 B30") {
+    struct weft_runtime *rt = rig_begin(&wefti_sched_ring, 1);
+    struct wefti_worker *w = rig_be(rt, 0);
+    for (uint32_t interval = 8; interval <= 255; interval++) {
+        bool stop = false;
+        unsigned none = 0, some = 0;
+        w->global_left = interval;
+        REQUIRE_EQ(weft_go(rt, count_on, &stop, NULL), 0);
+        rig_be(rt, -1);
+        for (int i = 0; i < 1000; i++)
+            REQUIRE_EQ(weft_go(rt, end_at_once, NULL, NULL), 0);
+        rig_be(rt, 0);
+        while (wefti_inject_length(&rt->inject) > 100) {
+            unsigned before = own_polls;
+            w->global_interval = interval; /* whatever a maintenance pass has made of it */
+            REQUIRE(wefti_worker_turn(w));
+            some = own_polls > before ? some + 1 : 0;
+            none = own_polls > before ? 0 : none + 1;
+            REQUIRE_LE(none, 64);
+            REQUIRE_LT(some, interval);
+        }
+        stop = true;
+        rig_run(rt, 0);
+    }
+    rig_end(rt);
+}
+
 /* -- Stealing --------------------------------------------------------------------------------------------- */
 
 TEST(ring_steals_half, "B1 B12") {
