@@ -461,6 +461,27 @@ TEST(ring_steals_old_slot, "B1") {
     rig_end(rt);
 }
 
+/* Whichever way it comes to its ring, the owner leaves what a thief is copying there. */
+TEST(ring_pops_beside_thief, "B10 B15 B20") {
+    for (int way = 0; way < 3; way++) { /* its slot is empty; it has had its turns; it is the global queue's turn */
+        struct weft_runtime *rt = rig_begin(&wefti_sched_ring, 2);
+        struct wefti_worker *w = rig_be(rt, 0);
+        rig_go_range(rt, 0, 6); /* 0 to 4 in the ring, 5 in the slot */
+        if (way != 1)
+            REQUIRE(wefti_worker_turn(w));
+        store_relaxed(&w->ring.head, wefti_ring_pack(0, 1)); /* a thief has claimed one */
+        w->lifo_polls = WEFTI_LIFO_MAX;
+        w->global_left = way == 2 ? 1 : 100;
+        REQUIRE(wefti_worker_turn(w));
+        CHECK_EQ(rig_log.who[rig_log.length - 1], 1);
+        CHECK_EQ(load_own(&w->ring.head), wefti_ring_pack(0, 2));
+        REQUIRE(wefti_ring_push(&rt->worker[1].ring, load_own(&w->ring.slot[0])));
+        store_relaxed(&w->ring.head, wefti_ring_pack(2, 2)); /* it has it, and lets go */
+        CHECK_EQ(rig_run(rt, 0) + rig_run(rt, 1), way == 1 ? 5 : 4);
+        rig_end(rt);
+    }
+}
+
 TEST(ring_unshared_never_steals, "B57") {
     struct weft_runtime *rt = rig_begin(&wefti_sched_ring, 2);
     wefti_worker_share(&rt->worker[0], false); /* no_steal */
