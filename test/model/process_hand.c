@@ -211,3 +211,33 @@ MC_CASE(process_hand_against_exit, against_exit, .arg = 2, .proves = "W6 W30", .
         .max_exec = 12000, .outcomes = "ended heard");
 MC_CASE(process_hand_alone_against_exit, against_exit, .arg = 1, .proves = "W6 W30", .bound = 3, .stale_counts = true,
         .seconds = 4, .outcomes = "ended heard");
+
+/* -- D2: it has ended since the sender looked, and its task is another process's, which is idle. */
+
+static void against_another(void) {
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_task *sender;
+    spec.class_ = &ending;
+    start(2);
+    spawn(&spec);
+    mc_atomic_begin();
+    mc_assert(weft_fiber_go(rt, send_ref, NULL, &sender) == 0);
+    mc_atomic_end();
+    weft_pid old = pid;
+    int error = weft_send(rt, old, 1, NULL, 0);
+    mc_assert(error == 0 || error == -ESRCH);
+    mc_assert(join(task) == 0);
+    spec.class_ = &owning;
+    weft_pid next;
+    mc_atomic_begin();
+    mc_assert(weft_process_spawn(rt, &spec, &next, &task) == 0);
+    mc_atomic_end();
+    int sent = join(sender) == 0;
+    mc_assert(load_relaxed(&released) == sent);
+    mc_assert(weft_send(rt, next, 9, NULL, 0) == 0);
+    mc_assert(join(task) == 0);
+    mc_outcome("%s", sent ? "sent" : "late");
+    stop();
+}
+MC_CASE(process_hand_against_another, against_another, .proves = "W30 W38", .mode = MC_PCT, .max_exec = 10000,
+        .outcomes = "sent late");

@@ -71,7 +71,7 @@ static void overflow(struct weft_runtime *rt, struct wefti_worker *w) {
         REQUIRE_EQ(rig_number(load_relaxed(&w->ring.slot[(real + (uint32_t)i) % 256])), 128 + i);
     CHECK_EQ(rig_run(rt, 0), 258);
 }
-TEST(ring_overflow, "B9") { EITHER_WAY(overflow) }
+TEST(ring_overflow, "B9"){EITHER_WAY(overflow)}
 
 /* While a thief copies, the new task goes to the global queue. */
 TEST(ring_overflow_beside_thief, "B16") {
@@ -81,7 +81,7 @@ TEST(ring_overflow_beside_thief, "B16") {
     uint64_t head = load_relaxed(&w->ring.head);
     uint32_t real = wefti_ring_real_of(head);
     store_relaxed(&w->ring.head, wefti_ring_pack(real, real + 128)); /* a thief has claimed half */
-    rig_go_range(rt, 257, 258);                                       /* evicts 256 */
+    rig_go_range(rt, 257, 258); /* evicts 256 */
     CHECK_EQ(wefti_inject_length(&rt->inject), 1);
     CHECK_EQ(rig_number(rt->inject.spill[rt->inject.oldest].chain.first), 256);
     CHECK_EQ(rig_number(load_own(&w->lifo.slot)), 257);
@@ -165,7 +165,7 @@ static void yield_goes_behind(struct weft_runtime *rt, struct wefti_worker *w) {
     for (int i = 0; i < 200; i++)
         REQUIRE_EQ(rig_log.who[i], i % 2 ? 1 : 2); /* in turn */
 }
-TEST(ring_yield_goes_behind, "B46") { EITHER_WAY(yield_goes_behind) }
+TEST(ring_yield_goes_behind, "B46"){EITHER_WAY(yield_goes_behind)}
 
 /* -- The global queue ------------------------------------------------------------------------------------- */
 
@@ -270,7 +270,7 @@ static void spill_oldest_in_time(struct weft_runtime *rt, struct wefti_worker *w
     CHECK_EQ(w->spill_seen, w->measure_began);
     rig_run(rt, 0);
 }
-TEST(ring_spill_oldest_in_time, "B30") { EITHER_WAY(spill_oldest_in_time) }
+TEST(ring_spill_oldest_in_time, "B30"){EITHER_WAY(spill_oldest_in_time)}
 
 /* Buffered tasks are invisible to others, so long ones are not buffered. */
 TEST(ring_fetch_long_tasks, "B1 B27") {
@@ -502,7 +502,7 @@ TEST(ring_flush, "B22 B23") {
     rig_go_range(rt, 0, 20);
     w = rig_be(rt, 0);
     REQUIRE(wefti_worker_turn(w)); /* a batch of ten: nine buffered */
-    rig_go(rt, rig_once, 99);      /* and one in the slot */
+    rig_go(rt, rig_once, 99); /* and one in the slot */
     w->sched->flush(w);
     CHECK_EQ(load_own(&w->lifo.slot), NULL);
     CHECK_EQ(load_own(&w->lifo.batch_left), 0);
