@@ -1,7 +1,7 @@
 /* inject.h - the global queue: any thread puts items in, workers take batches out.
  *
  * What.   Two parts under one lock.  The line: what comes from outside, in strict order.  The spill: what workers' own queues had no room
- *         for, in pieces of 64, each in order.  Its length can be read without the lock: the idle protocol and the batch size need only
+ *         for, in pieces of 64 (deque: of 128), each in order.  Its length can be read without the lock: the idle protocol and the batch size need only
  *         that.
  * Order.  A worker that has run out takes the newest piece of the spill: it belongs to what has just been done, and is in the cache.  (A tree of
  *         tasks is walked in depth by that, and not in breadth: a tree of a million had 13,000 inner tasks alive at once, and has

@@ -110,6 +110,7 @@ static struct weft_task *fetch(struct wefti_worker *w, const void *own) {
     } else {
         wefti_lifo_fill(&w->lifo, &chain);
     }
+    w->global_left += load_own(&w->lifo.batch_left); /* after these, an interval for what is our own */
     return wefti_task_of(first);
 }
 

@@ -80,18 +80,11 @@ static int settle(const weft_config *given, weft_config *config) {
     return 0;
 }
 
-static void set_shared(struct wefti_worker *w, bool shared) {
-    const struct wefti_sched *sched = w->rt->sched;
-    w->shared = shared;
-    w->alone = w->rt->workers == 1 && !sched->central; /* not shared: or they may not steal */
-    w->sched = shared || !sched->alone ? sched : sched->alone;
-}
-
 static void init_worker(struct weft_runtime *rt, uint32_t index, bool no_steal) {
     struct wefti_worker *w = &rt->worker[index];
     w->rt = rt;
     w->index = index;
-    set_shared(w, rt->workers > 1 && !no_steal);
+    wefti_worker_share(w, rt->workers > 1 && !no_steal);
     w->driven = rt->driven && index == 0;
     w->central = rt->sched->central;
     w->loop_only = (uint16_t)(w->driven + w->central);
@@ -186,7 +179,7 @@ static int start_threads(struct weft_runtime *rt) {
     }
     rt->workers = rt->idle.workers = started; /* go on with those we got */
     for (uint32_t i = 0; i < started; i++)
-        set_shared(&rt->worker[i], rt->worker[i].shared && started > 1);
+        wefti_worker_share(&rt->worker[i], rt->worker[i].shared && started > 1);
     open_gate(rt);
     return 0;
 }

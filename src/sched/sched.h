@@ -28,6 +28,14 @@ static inline bool wefti_has_spare_cpu(struct weft_runtime *rt) {
     return rt->cpus > 1 && rt->workers - wefti_idle_parked(&rt->idle) < rt->cpus;
 }
 
+/* Before it runs: may others take its tasks?  How many workers there are is known. */
+static inline void wefti_worker_share(struct wefti_worker *w, bool shared) {
+    const struct wefti_sched *sched = w->rt->sched;
+    w->shared = shared;
+    w->alone = w->rt->workers == 1 && !sched->central; /* not shared: or they may not steal */
+    w->sched = shared || !sched->alone ? sched : sched->alone;
+}
+
 /* The other workers, if tasks may be taken from them at all: in turn from `first`, or from a random one.
  *     for (struct wefti_others o = wefti_others_randomly(w); (victim = wefti_others_next(&o));) */
 struct wefti_others {

@@ -12,6 +12,12 @@ static int heard; /* plain: the receiver's */
 
 static void start(unsigned workers) { rt = model_open(WEFT_SCHED_RING, workers); }
 
+static void start_apart(void) {
+    weft_config config = model_config(WEFT_SCHED_RING, 2);
+    config.no_steal = true;
+    rt = model_create(&config);
+}
+
 static void spawn(const weft_process_spec *spec) {
     mc_atomic_begin();
     mc_assert(weft_process_spawn(rt, spec, &pid, &task) == 0);
@@ -74,6 +80,7 @@ static void send_from_outside(void) {
     }
 }
 
+/* workers: 0: two that take nothing from each other. */
 static void hand_over(bool fiber, unsigned workers) {
     weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
     weft_task *sender[2] = {NULL, NULL};
@@ -82,7 +89,10 @@ static void hand_over(bool fiber, unsigned workers) {
         spec.fn = receive;
     else
         spec.class_ = &hearing;
-    start(workers);
+    if (workers)
+        start(workers);
+    else
+        start_apart();
     spawn(&spec);
     mc_atomic_begin();
     for (int i = 0; i < inside; i++)
@@ -98,6 +108,7 @@ static void hand_over(bool fiber, unsigned workers) {
 }
 static void to_class(void) { hand_over(false, 2); }
 static void to_fiber(void) { hand_over(true, 2); }
+static void to_class_apart(void) { hand_over(false, 0); }
 /* The only worker needs no claim; two of the four come from outside. */
 static void to_class_alone(void) { hand_over(false, 1); }
 static void to_fiber_alone(void) { hand_over(true, 1); }
@@ -106,11 +117,12 @@ MC_CASE(process_hand_to_class, to_class, .arg = 1, .proves = "W40 W33", .bound =
         .max_exec = 20000);
 MC_CASE(process_hand_to_class_two, to_class, .arg = 2, .proves = "W40", .bound = 1, .stale_counts = true,
         .max_exec = 90000);
+MC_CASE(process_hand_to_class_apart, to_class_apart, .arg = 2, .proves = "W40", .mode = MC_PCT, .max_exec = 6000);
 MC_CASE(process_hand_to_class_deep, to_class, .arg = 2, .proves = "W40", .mode = MC_PCT, .max_exec = 3000);
 MC_CASE(process_hand_to_fiber, to_fiber, .arg = 1, .proves = "W40", .bound = 1, .stale_counts = true, .seconds = 20);
-MC_CASE(process_hand_alone_to_class, to_class_alone, .arg = 2, .proves = "W40", .bound = 2, .stale_counts = true,
+MC_CASE(process_hand_alone_to_class, to_class_alone, .arg = 2, .proves = "W40", .bound = 3, .stale_counts = true,
         .seconds = 4);
-MC_CASE(process_hand_alone_to_fiber, to_fiber_alone, .arg = 2, .proves = "W40", .bound = 1, .stale_counts = true,
+MC_CASE(process_hand_alone_to_fiber, to_fiber_alone, .arg = 2, .proves = "W40", .bound = 2, .stale_counts = true,
         .seconds = 4);
 MC_CASE(process_hand_to_fiber_deep, to_fiber, .arg = 2, .proves = "W40", .mode = MC_PCT, .max_exec = 3000);
 
@@ -144,7 +156,7 @@ static void against_end(void) {
     weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
     weft_task *sender;
     spec.class_ = &ending;
-    start(2);
+    start((unsigned)mc_arg());
     spawn(&spec);
     weft_pid old = pid;
     mc_atomic_begin();
@@ -158,9 +170,11 @@ static void against_end(void) {
     mc_assert(join(sender) == 0);
     stop();
 }
-MC_CASE(process_hand_against_end, against_end, .proves = "W30 W38", .bound = 1, .stale_counts = true,
+MC_CASE(process_hand_against_end, against_end, .arg = 2, .proves = "W30 W38", .bound = 1, .stale_counts = true,
         .max_exec = 90000);
-MC_CASE(process_hand_against_end_deep, against_end, .proves = "W30 W38", .mode = MC_PCT, .max_exec = 3000);
+MC_CASE(process_hand_against_end_deep, against_end, .arg = 2, .proves = "W30 W38", .mode = MC_PCT, .max_exec = 3000);
+MC_CASE(process_hand_alone_against_end, against_end, .arg = 1, .proves = "W30 W38", .bound = 3, .stale_counts = true,
+        .seconds = 4);
 
 /* -- It is told to end between the claim and its run: it does not run, and what was handed over is thrown away. */
 
@@ -180,7 +194,7 @@ static void against_exit(void) {
     weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
     weft_task *sender;
     spec.class_ = &ending;
-    start(2);
+    start((unsigned)mc_arg());
     spawn(&spec);
     mc_atomic_begin();
     mc_assert(weft_fiber_go(rt, send_ref, NULL, &sender) == 0);
@@ -193,5 +207,37 @@ static void against_exit(void) {
     mc_outcome("%s", status ? "ended" : "heard");
     stop();
 }
-MC_CASE(process_hand_against_exit, against_exit, .proves = "W6 W30", .bound = 2, .stale_counts = true,
+MC_CASE(process_hand_against_exit, against_exit, .arg = 2, .proves = "W6 W30", .bound = 2, .stale_counts = true,
         .max_exec = 12000, .outcomes = "ended heard");
+MC_CASE(process_hand_alone_against_exit, against_exit, .arg = 1, .proves = "W6 W30", .bound = 3, .stale_counts = true,
+        .seconds = 4, .outcomes = "ended heard");
+
+/* -- D2: it has ended since the sender looked, and its task is another process's, which is idle. */
+
+static void against_another(void) {
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_task *sender;
+    spec.class_ = &ending;
+    start(2);
+    spawn(&spec);
+    mc_atomic_begin();
+    mc_assert(weft_fiber_go(rt, send_ref, NULL, &sender) == 0);
+    mc_atomic_end();
+    weft_pid old = pid;
+    int error = weft_send(rt, old, 1, NULL, 0);
+    mc_assert(error == 0 || error == -ESRCH);
+    mc_assert(join(task) == 0);
+    spec.class_ = &owning;
+    weft_pid next;
+    mc_atomic_begin();
+    mc_assert(weft_process_spawn(rt, &spec, &next, &task) == 0);
+    mc_atomic_end();
+    int sent = join(sender) == 0;
+    mc_assert(load_relaxed(&released) == sent);
+    mc_assert(weft_send(rt, next, 9, NULL, 0) == 0);
+    mc_assert(join(task) == 0);
+    mc_outcome("%s", sent ? "sent" : "late");
+    stop();
+}
+MC_CASE(process_hand_against_another, against_another, .proves = "W30 W38", .mode = MC_PCT, .max_exec = 10000,
+        .outcomes = "sent late");

@@ -24,10 +24,9 @@ static void start(const struct wefti_sched *sched, uint32_t workers) {
     rt.park_timeout = INT64_MAX;
     for (uint32_t i = 0; i < workers; i++) {
         worker[i].rt = &rt;
-        worker[i].sched = sched;
         worker[i].index = i;
         worker[i].stack_top = UINTPTR_MAX;
-        worker[i].shared = true;
+        wefti_worker_share(&worker[i], true);
         worker[i].average = worker[i].length = WEFTI_AVERAGE_START;
         worker[i].tick_left = worker[i].global_left = worker[i].global_interval = 100;
         worker[i].watched_polls = UINT64_MAX;
@@ -46,7 +45,7 @@ static bool was_woken(const struct wefti_worker *w) {
 
 /* -- Work that pays for a wake is offered to a sleeper at once. */
 
-static void submit(int i, enum wefti_submit why) { rt.sched->submit(&worker[0], &tasks[i], why); }
+static void submit(int i, enum wefti_submit why) { worker[0].sched->submit(&worker[0], &tasks[i], why); }
 
 MC_TEST(idle_ring_offers, .proves = "B17 B38") {
     start(&wefti_sched_ring, 2);
@@ -59,10 +58,10 @@ MC_TEST(idle_ring_offers, .proves = "B17 B38") {
 
 MC_TEST(idle_ring_offers_overflow, .proves = "B9 B38") {
     start(&wefti_sched_ring, 2);
-    worker[0].shared = false; /* no stealing: what overflows is all that others can take */
+    wefti_worker_share(&worker[0], false); /* no stealing: what overflows is all that others can take */
     static struct weft_task filler[WEFTI_RING_CAP];
     for (uint32_t i = 0; i < WEFTI_RING_CAP; i++)
-        rt.sched->submit(&worker[0], &filler[i], WEFTI_SUBMIT_AGAIN);
+        worker[0].sched->submit(&worker[0], &filler[i], WEFTI_SUBMIT_AGAIN);
     wefti_idle_announce(&rt.idle, 1);
     submit(0, WEFTI_SUBMIT_AGAIN);
     mc_assert(was_woken(&worker[1]));
@@ -84,10 +83,10 @@ MC_TEST(idle_deque_offers_again) {
 
 MC_TEST(idle_deque_offers_overflow, .proves = "W18") {
     start(&wefti_sched_deque, 2);
-    worker[0].shared = false;
+    wefti_worker_share(&worker[0], false);
     static struct weft_task filler[WEFTI_DEQUE_CAP];
     for (uint32_t i = 0; i < WEFTI_DEQUE_CAP; i++)
-        rt.sched->submit(&worker[0], &filler[i], WEFTI_SUBMIT_SPAWN);
+        worker[0].sched->submit(&worker[0], &filler[i], WEFTI_SUBMIT_SPAWN);
     wefti_idle_announce(&rt.idle, 1);
     submit(0, WEFTI_SUBMIT_SPAWN);
     mc_assert(was_woken(&worker[1]));
@@ -312,7 +311,7 @@ static void end_child(void *unused) {
 
 MC_TEST(join_registers_late, .proves = "B33") {
     start(&wefti_sched_fifo, 1);
-    worker[0].shared = false;
+    wefti_worker_share(&worker[0], false);
     wefti_slab_init(&rt.slab, &rt);
     child = wefti_slab_take(&rt.slab, NULL, 8);
     mc_assert(child != NULL);

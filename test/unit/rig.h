@@ -28,9 +28,8 @@ static inline struct weft_runtime *rig_begin(const struct wefti_sched *sched, ui
     for (uint32_t i = 0; i < rt->allocated; i++) {
         struct wefti_worker *w = &rt->worker[i];
         w->rt = rt;
-        w->sched = sched;
         w->index = i;
-        w->shared = workers > 1;
+        wefti_worker_share(w, workers > 1);
         w->central = sched->central;
         w->tick_left = WEFTI_TICK_POLLS;
         w->average = w->length = WEFTI_AVERAGE_START;
@@ -89,7 +88,10 @@ static inline weft_poll rig_once(weft_task *self, void *number) {
 static inline weft_poll rig_again(weft_task *self, void *number) {
     static int polls[64];
     rig_note((int)(intptr_t)number);
-    return ++polls[(intptr_t)number] < 100 ? WEFT_YIELD : weft_done(self, 0, NULL);
+    if (++polls[(intptr_t)number] < 100)
+        return WEFT_YIELD;
+    polls[(intptr_t)number] = 0;
+    return weft_done(self, 0, NULL);
 }
 
 static inline void rig_go(struct weft_runtime *rt, weft_poll_fn poll, int number) {

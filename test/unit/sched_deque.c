@@ -189,7 +189,8 @@ TEST(deque_global_not_starved, "B30") {
 
 TEST(deque_unshared, "B57") {
     struct weft_runtime *rt = rig_begin(&wefti_sched_deque, 2);
-    rt->worker[0].shared = rt->worker[1].shared = false; /* no_steal */
+    wefti_worker_share(&rt->worker[0], false); /* no_steal */
+    wefti_worker_share(&rt->worker[1], false);
     rig_be(rt, 0);
     rig_go_range(rt, 0, 10);
     CHECK(!wefti_deque_has_public(&rt->worker[0].deque));

@@ -1,4 +1,6 @@
 /* sched_ring.c - the ring scheduler, one step at a time: slot, batch, ring, global queue, stealing. */
+#include <string.h>
+
 #include "rig.h"
 
 static void expect_log(const int *who, unsigned count) {
@@ -8,24 +10,32 @@ static void expect_log(const int *who, unsigned count) {
 }
 #define EXPECT_LOG(...) expect_log((const int[]){__VA_ARGS__}, sizeof((const int[]){__VA_ARGS__}) / sizeof(int))
 
-TEST(ring_slot_first, "B3 B17 B18") {
-    struct weft_runtime *rt = rig_begin(&wefti_sched_ring, 1);
-    struct wefti_worker *w = rig_be(rt, 0);
+/* One worker, with both sets of functions: as if there were others who might take something, and as one that is alone.  Tasks are short. */
+#define EITHER_WAY(test)                                                                                               \
+    for (int shared = 0; shared < 2; shared++) {                                                                       \
+        struct weft_runtime *rt = rig_begin(&wefti_sched_ring, 1);                                                     \
+        wefti_worker_share(&rt->worker[0], shared);                                                                    \
+        rt->worker[0].average = 10;                                                                                    \
+        rig_log.length = 0;                                                                                            \
+        test(rt, rig_be(rt, 0));                                                                                       \
+        rig_end(rt);                                                                                                   \
+    }
+
+static void slot_first(struct weft_runtime *rt, struct wefti_worker *w) {
     rig_go_range(rt, 1, 5);
     CHECK_EQ(rig_number(load_own(&w->lifo.slot)), 4); /* the newest; the others went to the back, in order */
     CHECK_EQ(wefti_ring_length(&w->ring), 3);
     rig_run(rt, 0);
     EXPECT_LOG(4, 1, 2, 3);
     CHECK_EQ(load_own(&w->counters.lifo_hits), 1);
-    rig_end(rt);
 }
+TEST(ring_slot_first, "B3 B17 B18") { EITHER_WAY(slot_first) }
 
 /* Batch buffer, slot, ring, global queue. */
-TEST(ring_order_of_looking, "B5 B6 B27") {
-    struct weft_runtime *rt = rig_begin(&wefti_sched_ring, 1);
-    struct wefti_worker *w = rig_be(rt, -1);
+static void order_of_looking(struct weft_runtime *rt, struct wefti_worker *w) {
+    rig_be(rt, -1);
     rig_go_range(rt, 1, 5); /* from outside */
-    w = rig_be(rt, 0);
+    rig_be(rt, 0);
     REQUIRE(wefti_worker_turn(w)); /* one batch of four: 1 runs, the others are buffered */
     CHECK_EQ(load_own(&w->lifo.batch_left), 3);
     rig_go_range(rt, 20, 22); /* 21 in the slot, 20 in the ring */
@@ -39,13 +49,11 @@ TEST(ring_order_of_looking, "B5 B6 B27") {
     CHECK_EQ(wefti_inject_length(&rt->inject), 2);
     rig_run(rt, 0);
     EXPECT_LOG(1, 2, 3, 4, 21, 20, 10, 11);
-    rig_end(rt);
 }
+TEST(ring_order_of_looking, "B5 B6 B27") { EITHER_WAY(order_of_looking) }
 
 /* The 257th push: 129 stay, the oldest 128 go to the global queue in order, in one batch. */
-TEST(ring_overflow, "B9") {
-    struct weft_runtime *rt = rig_begin(&wefti_sched_ring, 1);
-    struct wefti_worker *w = rig_be(rt, 0);
+static void overflow(struct weft_runtime *rt, struct wefti_worker *w) {
     rig_go_range(rt, 0, 258); /* one in the slot, 257 pushed to the ring */
     CHECK_EQ(wefti_ring_length(&w->ring), 129);
     CHECK_EQ(wefti_inject_length(&rt->inject), 128);
@@ -62,8 +70,8 @@ TEST(ring_overflow, "B9") {
     for (int i = 0; i < 129; i++)
         REQUIRE_EQ(rig_number(load_relaxed(&w->ring.slot[(real + (uint32_t)i) % 256])), 128 + i);
     CHECK_EQ(rig_run(rt, 0), 258);
-    rig_end(rt);
 }
+TEST(ring_overflow, "B9"){EITHER_WAY(overflow)}
 
 /* While a thief copies, the new task goes to the global queue. */
 TEST(ring_overflow_beside_thief, "B16") {
@@ -73,7 +81,7 @@ TEST(ring_overflow_beside_thief, "B16") {
     uint64_t head = load_relaxed(&w->ring.head);
     uint32_t real = wefti_ring_real_of(head);
     store_relaxed(&w->ring.head, wefti_ring_pack(real, real + 128)); /* a thief has claimed half */
-    rig_go_range(rt, 257, 258);                                       /* evicts 256 */
+    rig_go_range(rt, 257, 258); /* evicts 256 */
     CHECK_EQ(wefti_inject_length(&rt->inject), 1);
     CHECK_EQ(rig_number(rt->inject.spill[rt->inject.oldest].chain.first), 256);
     CHECK_EQ(rig_number(load_own(&w->lifo.slot)), 257);
@@ -108,10 +116,8 @@ static weft_poll pong(weft_task *self, void *state) { return ping_pong(self, sta
 
 /* Two tasks that wake each other live in the slot; the ring gets its turn after three of their polls, and they lose
  * nothing but that turn. */
-TEST(ring_slot_cap, "B19 B20") {
-    struct weft_runtime *rt = rig_begin(&wefti_sched_ring, 1);
+static void slot_cap(struct weft_runtime *rt, struct wefti_worker *w) {
     struct pair pair = {.limit = 60};
-    struct wefti_worker *w = rig_be(rt, 0);
     rig_go(rt, rig_again, 1);
     rig_go(rt, rig_again, 2);
     REQUIRE_EQ(weft_go(rt, ping, &pair, NULL), 0);
@@ -129,8 +135,8 @@ TEST(ring_slot_cap, "B19 B20") {
         others += rig_log.who[i] < 100;
     CHECK_EQ(others, 200);
     wefti_worker_found(w);
-    rig_end(rt);
 }
+TEST(ring_slot_cap, "B19 B20") { EITHER_WAY(slot_cap) }
 
 /* A task that wakes itself while it runs goes behind the others. */
 static weft_poll wake_self(weft_task *self, void *state) {
@@ -140,28 +146,26 @@ static weft_poll wake_self(weft_task *self, void *state) {
     return --*left ? WEFT_PENDING : weft_done(self, 0, NULL);
 }
 
-TEST(ring_self_waker_goes_behind, "B19 B46 B50 B51") {
-    struct weft_runtime *rt = rig_begin(&wefti_sched_ring, 1);
+static void self_waker_goes_behind(struct weft_runtime *rt, struct wefti_worker *w) {
+    (void)w;
     int left = 3;
-    rig_be(rt, 0);
     rig_go_range(rt, 1, 4);
     REQUIRE_EQ(weft_go(rt, wake_self, &left, NULL), 0);
     rig_run(rt, 0);
     EXPECT_LOG(7, 1, 2, 3, 7, 7);
-    rig_end(rt);
 }
+TEST(ring_self_waker_goes_behind, "B19 B46 B50 B51") { EITHER_WAY(self_waker_goes_behind) }
 
-TEST(ring_yield_goes_behind, "B46") {
-    struct weft_runtime *rt = rig_begin(&wefti_sched_ring, 1);
-    rig_be(rt, 0);
+static void yield_goes_behind(struct weft_runtime *rt, struct wefti_worker *w) {
+    (void)w;
     rig_go(rt, rig_again, 1);
     rig_go(rt, rig_again, 2);
     rig_run(rt, 0);
     REQUIRE_EQ(rig_log.length, 200);
     for (int i = 0; i < 200; i++)
         REQUIRE_EQ(rig_log.who[i], i % 2 ? 1 : 2); /* in turn */
-    rig_end(rt);
 }
+TEST(ring_yield_goes_behind, "B46"){EITHER_WAY(yield_goes_behind)}
 
 /* -- The global queue ------------------------------------------------------------------------------------- */
 
@@ -189,11 +193,29 @@ TEST(ring_fetch_batches, "B25 B26 B27") {
     rig_end(rt);
 }
 
-/* Who runs out gets what it has spilled last: a tree of tasks is walked in depth. */
-TEST(ring_spill_newest_first, "B9 B24") {
+/* Nobody else could take them: all are kept. */
+TEST(ring_fetch_alone, "B25 B27") {
     struct weft_runtime *rt = rig_begin(&wefti_sched_ring, 1);
-    struct wefti_worker *w = rig_be(rt, 0);
-    w->average = 10;
+    struct wefti_worker *w = rig_be(rt, -1);
+    rig_go_range(rt, 0, 100);
+    w = rig_be(rt, 0);
+    rig_go(rt, rig_once, 200); /* in the slot */
+    w->global_left = 1;
+    REQUIRE(wefti_worker_turn(w));
+    CHECK_EQ(load_own(&w->lifo.batch_left), 63);
+    CHECK_EQ(wefti_ring_length(&w->ring), 0);
+    for (int i = 1; i < 65; i++)
+        REQUIRE(wefti_worker_turn(w));
+    CHECK_EQ(load_own(&w->counters.global_fetches), 1);
+    for (int i = 0; i < 64; i++)
+        REQUIRE_EQ(rig_log.who[i], i);
+    CHECK_EQ(rig_log.who[64], 200);
+    CHECK_EQ(rig_run(rt, 0), 36);
+    rig_end(rt);
+}
+
+/* Who runs out gets what it has spilled last: a tree of tasks is walked in depth. */
+static void spill_newest_first(struct weft_runtime *rt, struct wefti_worker *w) {
     w->global_left = 100000;
     rig_go_range(rt, 0, 600);
     CHECK_EQ(wefti_inject_length(&rt->inject), 384);
@@ -202,8 +224,8 @@ TEST(ring_spill_newest_first, "B9 B24") {
     for (unsigned i = 0, at = 0; i < 8; i++)
         for (int number = from[i]; number < to[i]; number++)
             REQUIRE_EQ(rig_log.who[at++], number);
-    rig_end(rt);
 }
+TEST(ring_spill_newest_first, "B9 B24") { EITHER_WAY(spill_newest_first) }
 
 static unsigned turns[1000];
 static bool enough;
@@ -213,11 +235,10 @@ static weft_poll yields(weft_task *self, void *number) {
 }
 
 /* Who does not run out comes to the oldest all the same. */
-TEST(ring_spill_is_not_starved, "B30 B46") {
-    struct weft_runtime *rt = rig_begin(&wefti_sched_ring, 1);
-    struct wefti_worker *w = rig_be(rt, 0);
-    w->average = 10;
+static void spill_is_not_starved(struct weft_runtime *rt, struct wefti_worker *w) {
     w->global_interval = w->global_left = 255;
+    memset(turns, 0, sizeof turns);
+    enough = false;
     for (int i = 0; i < 1000; i++)
         rig_go(rt, yields, i);
     for (int i = 0; i < 20000; i++)
@@ -226,14 +247,11 @@ TEST(ring_spill_is_not_starved, "B30 B46") {
         CHECK_GT(turns[i], 0);
     enough = true;
     rig_run(rt, 0);
-    rig_end(rt);
 }
+TEST(ring_spill_is_not_starved, "B30 B46") { EITHER_WAY(spill_is_not_starved) }
 
 /* Who runs out all the time, and spills more all the time, comes to the oldest once a millisecond. */
-TEST(ring_spill_oldest_in_time, "B30") {
-    struct weft_runtime *rt = rig_begin(&wefti_sched_ring, 1);
-    struct wefti_worker *w = rig_be(rt, 0);
-    w->average = 10;
+static void spill_oldest_in_time(struct weft_runtime *rt, struct wefti_worker *w) {
     w->global_interval = 8;
     w->global_left = 1000;
     rig_go_range(rt, 0, 600); /* 0 is the oldest that was spilled */
@@ -251,8 +269,8 @@ TEST(ring_spill_oldest_in_time, "B30") {
     CHECK_EQ(rig_log.who[rig_log.length - 1], 0);
     CHECK_EQ(w->spill_seen, w->measure_began);
     rig_run(rt, 0);
-    rig_end(rt);
 }
+TEST(ring_spill_oldest_in_time, "B30"){EITHER_WAY(spill_oldest_in_time)}
 
 /* Buffered tasks are invisible to others, so long ones are not buffered. */
 TEST(ring_fetch_long_tasks, "B1 B27") {
@@ -297,6 +315,44 @@ TEST(ring_global_not_starved, "B28 B30") {
         rig_run(rt, 0);
         rig_end(rt);
     }
+}
+
+static unsigned own_polls;
+static weft_poll count_on(weft_task *self, void *stop) {
+    own_polls++;
+    return yield_on(self, stop);
+}
+static weft_poll end_at_once(weft_task *self, void *unused) {
+    (void)unused;
+    return weft_done(self, 0, NULL);
+}
+
+/* However much comes from outside, and whatever the interval: between two batches the worker's own tasks have theirs. */
+TEST(ring_own_not_starved, "B27 B28 B30") {
+    struct weft_runtime *rt = rig_begin(&wefti_sched_ring, 1);
+    struct wefti_worker *w = rig_be(rt, 0);
+    for (uint32_t interval = 8; interval <= 255; interval++) {
+        bool stop = false;
+        unsigned none = 0, some = 0;
+        w->global_left = interval;
+        REQUIRE_EQ(weft_go(rt, count_on, &stop, NULL), 0);
+        rig_be(rt, -1);
+        for (int i = 0; i < 1000; i++)
+            REQUIRE_EQ(weft_go(rt, end_at_once, NULL, NULL), 0);
+        rig_be(rt, 0);
+        while (wefti_inject_length(&rt->inject) > 100) {
+            unsigned before = own_polls;
+            w->global_interval = interval; /* whatever a maintenance pass has made of it */
+            REQUIRE(wefti_worker_turn(w));
+            some = own_polls > before ? some + 1 : 0;
+            none = own_polls > before ? 0 : none + 1;
+            REQUIRE_LE(none, 64);
+            REQUIRE_LT(some, interval);
+        }
+        stop = true;
+        rig_run(rt, 0);
+    }
+    rig_end(rt);
 }
 
 /* -- Stealing --------------------------------------------------------------------------------------------- */
@@ -405,9 +461,31 @@ TEST(ring_steals_old_slot, "B1") {
     rig_end(rt);
 }
 
+/* Whichever way it comes to its ring, the owner leaves what a thief is copying there. */
+TEST(ring_pops_beside_thief, "B10 B15 B20") {
+    for (int way = 0; way < 3; way++) { /* its slot is empty; it has had its turns; it is the global queue's turn */
+        struct weft_runtime *rt = rig_begin(&wefti_sched_ring, 2);
+        struct wefti_worker *w = rig_be(rt, 0);
+        rig_go_range(rt, 0, 6); /* 0 to 4 in the ring, 5 in the slot */
+        if (way != 1)
+            REQUIRE(wefti_worker_turn(w));
+        store_relaxed(&w->ring.head, wefti_ring_pack(0, 1)); /* a thief has claimed one */
+        w->lifo_polls = WEFTI_LIFO_MAX;
+        w->global_left = way == 2 ? 1 : 100;
+        REQUIRE(wefti_worker_turn(w));
+        CHECK_EQ(rig_log.who[rig_log.length - 1], 1);
+        CHECK_EQ(load_own(&w->ring.head), wefti_ring_pack(0, 2));
+        REQUIRE(wefti_ring_push(&rt->worker[1].ring, load_own(&w->ring.slot[0])));
+        store_relaxed(&w->ring.head, wefti_ring_pack(2, 2)); /* it has it, and lets go */
+        CHECK_EQ(rig_run(rt, 0) + rig_run(rt, 1), way == 1 ? 5 : 4);
+        rig_end(rt);
+    }
+}
+
 TEST(ring_unshared_never_steals, "B57") {
     struct weft_runtime *rt = rig_begin(&wefti_sched_ring, 2);
-    rt->worker[0].shared = rt->worker[1].shared = false; /* no_steal */
+    wefti_worker_share(&rt->worker[0], false); /* no_steal */
+    wefti_worker_share(&rt->worker[1], false);
     rig_be(rt, 0);
     rig_go_range(rt, 0, 10);
     CHECK_EQ(rig_run(rt, 1), 0);
@@ -424,7 +502,7 @@ TEST(ring_flush, "B22 B23") {
     rig_go_range(rt, 0, 20);
     w = rig_be(rt, 0);
     REQUIRE(wefti_worker_turn(w)); /* a batch of ten: nine buffered */
-    rig_go(rt, rig_once, 99);      /* and one in the slot */
+    rig_go(rt, rig_once, 99); /* and one in the slot */
     w->sched->flush(w);
     CHECK_EQ(load_own(&w->lifo.slot), NULL);
     CHECK_EQ(load_own(&w->lifo.batch_left), 0);
