@@ -27,7 +27,7 @@ WEFT_EXTERN_C_BEGIN
 typedef struct weft_runtime weft_runtime;
 typedef struct weft_task weft_task;
 
-/* What a poll says. */
+/* What a poll says.  Anything else ends the process with a message: an error of the task's own goes into weft_done. */
 typedef enum weft_poll {
     WEFT_PENDING = 0, /* waiting; call me when I am woken */
     WEFT_READY = 1,   /* finished; use weft_done() to leave a result */

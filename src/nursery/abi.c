@@ -13,24 +13,37 @@ weft_task *weft_abi_nursery_spawn(weft_nursery *n, int (*fn)(void *arg), void *a
     return weft_nursery_go(n, fn, arg, &task) == 0 ? task : NULL;
 }
 
-int weft_abi_nursery_await(weft_nursery *nursery) {
+/* Awaiting was refused: whoever writes the compiler is to read why. */
+_Noreturn static void refused(const char *call, int error) {
+    switch (error) {
+    case -EDEADLK: wefti_misuse(call, "the caller is one of the nursery's children");
+    case -EACCES: wefti_misuse(call, "the caller does not own the nursery");
+    case -EBUSY: wefti_misuse(call, "a newer nursery of the caller is still open");
+    default: wefti_misuse(call, "called in a poll task, which cannot wait");
+    }
+}
+
+static int await(const char *call, weft_nursery *nursery) {
     struct wefti_nursery *n = wefti_nursery_of(nursery);
     if (!n)
         return -EINVAL;
     int status = weft_nursery_await(nursery);
-    wefti_assert(!n->bound, (unsigned)-status); /* misuse */
+    if (n->bound)
+        refused(call, status);
     if (n->error == -EDQUOT || (!n->error && n->reason == WEFT_REASON_BUDGET))
         return WEFT_ABI_BUDGET;
     return n->error ? n->error : status ? WEFT_ABI_CANCELLED : WEFT_ABI_OK;
 }
 
+int weft_abi_nursery_await(weft_nursery *n) { return await("weft_abi_nursery_await", n); }
+
 void weft_abi_nursery_cancel(weft_nursery *n) { weft_nursery_cancel(n); }
 
 void weft_abi_nursery_destroy(weft_nursery *n) {
-    if (n)
-        weft_abi_nursery_cancel(n);
-    if (n)
-        weft_abi_nursery_await(n);
+    if (!n)
+        return;
+    weft_abi_nursery_cancel(n);
+    await("weft_abi_nursery_destroy", n);
     weft_nursery_destroy(n);
 }
 

@@ -86,7 +86,7 @@ static inline bool wefti_preempt_is_asked(const struct wefti_worker *w) {
 }
 
 /* What fibers' polls say beside the public three: the switch has done the rest. */
-#define WEFTI_HANDLED ((weft_poll)3)
+#define WEFTI_HANDLED ((weft_poll)0x5eed) /* not what somebody would return by mistake */
 
 /* -- worker.c ---------------------------------------------------------------------------------------- */
 /* The task is over: result, drop function, COMPLETE, joiner. */
@@ -136,6 +136,8 @@ struct wefti_help {
 /* Debug builds: a handle or waker whose task is gone, or a handle that was dropped before, names itself and aborts. */
 /* A handle that must be there is not: ends the process, and names the task. */
 _Noreturn void wefti_handle_is_dropped(const struct weft_task *task, const char *call);
+/* A poll has returned what is none of the three (an error, perhaps, that was meant for weft_done): nobody could go on with the task. */
+_Noreturn void wefti_poll_says_nothing(const struct weft_task *task, weft_poll said);
 #ifdef WEFTI_DEBUG
 void wefti_check_handle(const struct weft_task *task, const char *call, uint64_t needs);
 #define CHECK_ALIVE(task) wefti_check_handle((task), __func__, 0)

@@ -12,6 +12,13 @@ void wefti_handle_is_dropped(const struct weft_task *task, const char *call) {
     wefti_misuse(call, text);
 }
 
+void wefti_poll_says_nothing(const struct weft_task *task, weft_poll said) {
+    char text[192], name[WEFTI_NAME_ROOM];
+    snprintf(text, sizeof text, "that of task \"%s\" has returned %d: neither WEFT_PENDING, WEFT_READY nor WEFT_YIELD",
+             wefti_printable(task->name ? task->name : "?", name, sizeof name), (int)said);
+    wefti_misuse("poll", text);
+}
+
 #ifdef WEFTI_DEBUG
 void wefti_check_handle(const struct weft_task *task, const char *call, uint64_t needs) {
     uint64_t word = task ? load_relaxed((wefti_word *)(uintptr_t)&task->word) : 0; /* a check, best effort */

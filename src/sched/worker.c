@@ -77,6 +77,8 @@ static inline __attribute__((always_inline)) void run(struct wefti_worker *w, st
                            WEFTI_RUNNING)) /* it has waited in weft_join */
             wefti_word_to_yielded(&task->word);
         w->sched->submit(w, task, WEFTI_SUBMIT_AGAIN);
+    } else if (WEFTI_UNLIKELY(said != WEFTI_HANDLED)) {
+        wefti_poll_says_nothing(task, said);
     }
 }
 

@@ -227,6 +227,36 @@ API_TEST(misuse_result, "", .workers = {1}) {
     REQUIRE_ABORTS(result_on_thread, NULL, "weft: weft_fiber_result: called outside a fiber: nobody could get it\n");
 }
 
+/* -- A poll that says nothing ---------------------------------------------------------------------------------- */
+
+/* An error that was meant for weft_done, or any other number: to take it for one of the three would be a task that never ends. */
+static weft_poll say(weft_task *self, void *number) {
+    (void)self;
+    return (weft_poll)(intptr_t)number;
+}
+static void run_say(void *number) {
+    weft_spec spec = WEFT_SPEC_INIT;
+    weft_runtime *rt;
+    weft_task *task;
+    spec.poll = say;
+    spec.state = number;
+    spec.name = "teller";
+    if (weft_runtime_create(NULL, &rt) == 0 && weft_spawn(rt, &spec, &task) == 0)
+        weft_join(task, NULL, WEFT_NEVER);
+}
+
+API_TEST(misuse_poll_says, "", .workers = {1, 2}) {
+    static const int numbers[] = {3, -1, -EAGAIN, 1000};
+    for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        char says[160];
+        snprintf(
+            says, sizeof says,
+            "weft: poll: that of task \"teller\" has returned %d: neither WEFT_PENDING, WEFT_READY nor WEFT_YIELD\n",
+            numbers[i]);
+        REQUIRE_ABORTS(run_say, (void *)(intptr_t)numbers[i], says);
+    }
+}
+
 /* -- The end of a thread of ours ----------------------------------------------------------------------------- */
 
 static int exit_thread(void *arg) { pthread_exit(arg); }

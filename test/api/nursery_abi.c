@@ -45,21 +45,49 @@ API_TEST(abi_codes, "J21 J36 J37", .workers = {1, 2}) { CHECK_EQ(in_fiber(codes,
 
 TEST(abi_needs_a_fiber, "J36") { CHECK_EQ(weft_abi_nursery_create(), NULL); }
 
-static int await_mine(void *arg) { return weft_abi_nursery_await(arg); }
+/* Each wrong use ends the process, and says what it is. */
+static int await_it(void *n) { return weft_abi_nursery_await(n); }
+static int destroy_it(void *n) { return weft_abi_nursery_destroy(n), 0; }
 
-static int misuse(void *arg) {
-    (void)arg;
+static weft_poll await_in_poll(weft_task *self, void *arg) {
+    weft_nursery *n = arg;
+    return weft_done(self, weft_nursery_create(NULL, NULL, &n) == 0 ? weft_abi_nursery_await(n) : 0, NULL);
+}
+
+static int by_child(void *fn) {
     weft_nursery *n = weft_abi_nursery_create();
-    weft_task_drop(weft_abi_nursery_spawn(n, await_mine, n));
+    weft_task_drop(weft_abi_nursery_spawn(n, (weft_fiber_fn)(uintptr_t)fn, n));
     return weft_abi_nursery_await(n);
 }
 
-static void run_misuse(void *arg) {
-    (void)arg;
-    weft_fiber_run(NULL, misuse, NULL, NULL);
+static int by_stranger(void *fn) {
+    weft_task *task;
+    if (weft_fiber_go(NULL, (weft_fiber_fn)(uintptr_t)fn, weft_abi_nursery_create(), &task) == 0)
+        weft_join(task, NULL, WEFT_NEVER);
+    return 0;
 }
 
-TEST(abi_misuse, "J36") { REQUIRE_ABORTS(run_misuse, NULL, "broken invariant"); }
+static int outer_first(void *arg) {
+    (void)arg;
+    weft_nursery *outer = weft_abi_nursery_create(), *inner = weft_abi_nursery_create();
+    return inner ? weft_abi_nursery_await(outer) : 0;
+}
+
+static void child_awaits(void *arg) { weft_fiber_run(NULL, by_child, (void *)(uintptr_t)await_it, arg); }
+static void child_destroys(void *arg) { weft_fiber_run(NULL, by_child, (void *)(uintptr_t)destroy_it, arg); }
+static void stranger_awaits(void *arg) { weft_fiber_run(NULL, by_stranger, (void *)(uintptr_t)await_it, arg); }
+static void stranger_destroys(void *arg) { weft_fiber_run(NULL, by_stranger, (void *)(uintptr_t)destroy_it, arg); }
+static void poll_awaits(void *arg) { weft_run(NULL, await_in_poll, NULL, arg); }
+static void outer_awaited(void *arg) { weft_fiber_run(NULL, outer_first, NULL, arg); }
+
+API_TEST(abi_misuse, "J36 J38", .workers = {1, 2}) {
+    REQUIRE_ABORTS(child_awaits, NULL, "weft_abi_nursery_await: the caller is one of the nursery's children");
+    REQUIRE_ABORTS(child_destroys, NULL, "weft_abi_nursery_destroy: the caller is one of the nursery's children");
+    REQUIRE_ABORTS(stranger_awaits, NULL, "weft_abi_nursery_await: the caller does not own the nursery");
+    REQUIRE_ABORTS(stranger_destroys, NULL, "weft_abi_nursery_destroy: the caller does not own the nursery");
+    REQUIRE_ABORTS(poll_awaits, NULL, "weft_abi_nursery_await: called in a poll task");
+    REQUIRE_ABORTS(outer_awaited, NULL, "weft_abi_nursery_await: a newer nursery of the caller is still open");
+}
 
 /* -- Async calls --------------------------------------------------------------------------------------------- */
 
