@@ -202,7 +202,6 @@ static int send_bounded(struct wefti_processes *table, weft_pid to, struct wefti
         first = append(box, message);
         trim(box, &box->ordered, &box->queued_bytes, &dropped);
         process->outdated |= dropped.count != 0;
-        box->queued = box->ordered.count;
         store_relaxed(&box->ordered_count, box->ordered.count); /* a look */
     } else if (!box->senders.first && has_room(box, message)) {
         first = append(box, message);
@@ -251,7 +250,6 @@ static void take_ordered(struct wefti_process *process) {
     append_chain(&process->pending, &box->ordered);
     store_relaxed(&box->ordered_count, 0); /* a look */
     if (process->policy == WEFT_MAILBOX_DROP_OLDEST) { /* what was unread before counts as well */
-        box->queued = 0;
         box->queued_bytes = 0;
         trim(box, &process->pending, &box->pending_bytes, &dropped);
     }

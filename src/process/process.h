@@ -176,7 +176,7 @@ struct wefti_process_rest {
     _Alignas(64) struct wefti_chain ordered; /* instead of `messages` */
     struct wefti_waiters senders; /* that wait for room, each with its message */
     uint64_t queued_bytes, max_bytes;
-    uint32_t queued; /* unread messages; those that drop the oldest count `ordered` only */
+    uint32_t queued; /* unread messages; not of those that drop the oldest, which count their chains */
     uint32_t max_messages;
 };
 

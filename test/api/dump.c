@@ -169,6 +169,37 @@ API_TEST(dump_nursery_path, "", .workers = {2}) {
     fixture_end(rt);
 }
 
+/* Who has been cancelled, and waits on since his child has a shield, says so. */
+static int wait_shielded(void *event) {
+    REQUIRE_EQ(weft_shield(weft_task_self()), 0);
+    int error = weft_event_wait(event, WEFT_NEVER);
+    weft_unshield(weft_task_self());
+    return error;
+}
+
+static int wait_firmly(void *event) {
+    int status;
+    WEFT_NURSERY(n, &status) REQUIRE_EQ(weft_nursery_go(&n, wait_shielded, event, NULL), 0);
+    return status;
+}
+
+API_TEST(dump_wait_always, "", .workers = {2}) {
+    static weft_event event = WEFT_EVENT_INIT;
+    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
+    weft_runtime *rt = fixture_begin_patient();
+    weft_task *task;
+    spec.fn = wait_firmly;
+    spec.arg = &event;
+    spec.name = "firm";
+    REQUIRE_EQ(weft_fiber_spawn(rt, &spec, &task), 0);
+    REQUIRE_EVENTUALLY(strstr(dump(rt), " shielded, waits for an event for "));
+    weft_task_cancel(task);
+    REQUIRE_EVENTUALLY(strstr(dump(rt), "\"firm\" idle cancelled shielded, waits for nursery for "));
+    weft_event_set(&event);
+    CHECK_EQ(fixture_finish(task).status, -ECANCELED);
+    fixture_end(rt);
+}
+
 /* Virtual time: it stands still while nothing but this thread moves. */
 static int sleep_then_wait(void *event) {
     REQUIRE_EQ(weft_sleep(INT64_C(1500000000)), 0);

@@ -45,6 +45,22 @@ API_TEST(abi_codes, "J21 J36 J37", .workers = {1, 2}) { CHECK_EQ(in_fiber(codes,
 
 TEST(abi_needs_a_fiber, "J36") { CHECK_EQ(weft_abi_nursery_create(), NULL); }
 
+static weft_poll create_in_poll(weft_task *self, void *state) {
+    (void)state;
+    CHECK_EQ(weft_abi_nursery_create(), NULL);
+    return weft_done(self, 0, NULL);
+}
+
+API_TEST(abi_not_of_a_poll_task, "J36", .workers = {1}) {
+    weft_runtime *rt = fixture_begin(NULL);
+    weft_spec spec = WEFT_SPEC_INIT;
+    weft_task *task = NULL;
+    spec.poll = create_in_poll;
+    REQUIRE_EQ(weft_spawn(rt, &spec, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    fixture_end(rt);
+}
+
 /* Each wrong use ends the process, and says what it is. */
 static int await_it(void *n) { return weft_abi_nursery_await(n); }
 static int destroy_it(void *n) { return weft_abi_nursery_destroy(n), 0; }
@@ -174,6 +190,47 @@ API_TEST(async_caller_cancelled, "J23 J35", .workers = {1, 2}) {
     REQUIRE_EVENTUALLY(did.entered == 1);
     weft_task_cancel(task);
     CHECK_EQ(fixture_finish(task).status, -ECANCELED);
+    fixture_end(rt);
+}
+
+/* The same, and the call is shielded: it goes on, and its value can be asked for again. */
+static weft_event go_on;
+static int shielded_call(void *arg) {
+    (void)arg;
+    REQUIRE_EQ(weft_shield(weft_task_self()), 0);
+    atomic_fetch_add(&did.entered, 1);
+    CHECK_EQ(weft_event_wait(&go_on, WEFT_NEVER), 0);
+    weft_unshield(weft_task_self());
+    return 42;
+}
+
+static int async_asked_again(void *arg) {
+    (void)arg;
+    int status;
+    WEFT_NURSERY(n, &status) {
+        weft_async call;
+        void *value = NULL;
+        REQUIRE_EQ(weft_async_call(&n, shielded_call, NULL, &call), 0);
+        CHECK_EQ(weft_async_await(&call, &value), -EAGAIN);
+        CHECK(call.task);
+        CHECK_EQ(weft_event_set(&go_on), 0);
+        REQUIRE_EQ(weft_shield(weft_task_self()), 0);
+        CHECK_EQ(weft_async_await(&call, &value), 0);
+        CHECK_EQ((intptr_t)value, 42);
+        weft_unshield(weft_task_self());
+    }
+    return status;
+}
+
+API_TEST(async_asked_again, "J23 J35", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_task *task = NULL;
+    weft_event_init(&go_on);
+    REQUIRE_EQ(weft_fiber_go(rt, async_asked_again, NULL, &task), 0);
+    REQUIRE_EVENTUALLY(did.entered == 1);
+    weft_task_cancel(task);
+    CHECK_EQ(fixture_finish(task).status, -ECANCELED);
+    CHECK_EQ(weft_event_destroy(&go_on), 0);
     fixture_end(rt);
 }
 

@@ -83,6 +83,55 @@ static int run_all_ended(void *arg) {
     return 0;
 }
 
+static weft_chan *chan;
+
+/* Waits for a value, which somebody fetches for it. */
+static int receive_step(void *state, const weft_message *events, size_t count, weft_step *out) {
+    weft_command_chan from = {chan, sizeof(int), WEFT_NEVER};
+    (void)state;
+    out->status = count ? WEFT_STEP_DONE : WEFT_STEP_YIELD;
+    if (!count)
+        return weft_yield_command(out, WEFT_COMMAND_CHAN_RECV, 7, &from, sizeof from);
+    CHECK_EQ(events[0].type, WEFT_MESSAGE_YIELD);
+    CHECK_EQ(events[0].tag, 7);
+    CHECK_EQ(events[0].error, 0);
+    CHECK_EQ(events[0].size, sizeof(int));
+    told++;
+    return 0;
+}
+
+/* Monitors that tell nobody are thrown out; who fetches something for the process is not one of them. */
+static int run_helped(void *arg) {
+    static const weft_process_class receiving = {.size = sizeof receiving, .name = "receiving", .step = receive_step};
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    int value = 1;
+    (void)arg;
+    spec.class_ = &receiving;
+    REQUIRE_EQ(weft_chan_create(sizeof value, 1, &chan), 0);
+    REQUIRE_EQ(weft_process_spawn(NULL, &spec, &watched, NULL), 0);
+    while (records() != 1)
+        weft_yield();
+    for (int i = 0; i < 100; i++) {
+        REQUIRE_EQ(weft_process_go(NULL, watch, NULL, NULL), 0);
+        while (weft_process_count(NULL) > 1)
+            weft_yield();
+    }
+    CHECK_LT(records(), 100);
+    REQUIRE_EQ(weft_chan_send(chan, &value, WEFT_NOW), 0);
+    while (weft_process_count(NULL) > 0)
+        weft_yield();
+    CHECK_EQ(told, 1);
+    return weft_chan_destroy(chan);
+}
+
+TEST(process_monitors_of_the_helped, "W6 W7 W28") {
+    weft_config config = WEFT_CONFIG_INIT;
+    weft_result result;
+    config.workers = 1;
+    REQUIRE_EQ(weft_fiber_run(&config, run_helped, NULL, &result), 0);
+    CHECK_EQ(result.status, 0);
+}
+
 TEST(process_monitors_all_ended, "W6 W38") {
     weft_config config = WEFT_CONFIG_INIT;
     weft_result result;

@@ -177,6 +177,25 @@ TEST(wheel_never_early, "R15") {
             }
 }
 
+/* Whose only timer is taken out, a slot is empty, and says so: each of them, also the first and the last. */
+TEST(wheel_taken_out, "R15") {
+    for (uint32_t at = 0; at < WEFTI_WHEEL_LEVELS * WEFTI_WHEEL_SLOTS; at++) {
+        uint32_t level = at / WEFTI_WHEEL_SLOTS, index = at % WEFTI_WHEEL_SLOTS;
+        int64_t deadline = ((int64_t)index << 6 * level) * TICK;
+        struct wefti_timer timer = {.at = NULL};
+        if (level && !index)
+            continue; /* what lies there is in a slot below */
+        begin(0);
+        wefti_wheel_add(&wheel, &timer, deadline);
+        REQUIRE_EQ(wheel.filled[level], UINT64_C(1) << index);
+        CHECK_EQ(wefti_wheel_next(&wheel), deadline);
+        wefti_wheel_remove(&wheel, &timer);
+        CHECK_EQ(wheel.filled[level], 0);
+        CHECK_EQ(wefti_wheel_next(&wheel), INT64_MAX);
+        CHECK(!wefti_wheel_expire(&wheel, deadline));
+    }
+}
+
 /* A deadline that has passed comes out at the next look, also when the wheel has gone by it. */
 TEST(wheel_past, "") {
     struct wefti_timer timer[4];
