@@ -1,0 +1,145 @@
+/* flood.c - a flood of a hundred times what a mailbox holds, again and again: memory stays bounded, and what the system says comes at once.
+ *
+ * WEFT_STRESS_SECONDS (of each flood; 60 is the goal) makes it longer. */
+#include "how_much.h"
+
+#include "../api/process.h"
+
+enum { BOUND = 1000, FLOODERS = 4, CANCELS = 10 };
+#define AT_ONCE INT64_C(100000000)
+
+static weft_runtime *runtime;
+static _Atomic weft_pid sink;
+static atomic_bool over;
+static _Atomic int64_t answered;
+static _Atomic uint64_t sent, read_so_far;
+
+static void hear(const weft_message *m) {
+    if (m->type == WEFT_MESSAGE_CANCEL)
+        atomic_store(&answered, weft_now());
+    else
+        atomic_fetch_add(&read_so_far, m->type == WEFT_MESSAGE);
+}
+
+/* Slow: it lets all others run after each message. */
+static int drown(void *arg) {
+    weft_message m;
+    int error;
+    (void)arg;
+    while ((error = weft_receive(&m, NULL, NULL, WEFT_NEVER)) == 0) {
+        hear(&m);
+        if (m.type == WEFT_MESSAGE)
+            weft_yield();
+    }
+    return error;
+}
+
+/* The same as a class: 20 us for what it is given. */
+static int drown_step(void *state, const weft_message *events, size_t count, weft_step *out) {
+    (void)state;
+    for (size_t i = 0; i < count; i++)
+        hear(&events[i]);
+    for (int64_t until = weft_now() + 20000; weft_now() < until;)
+        ;
+    out->status = WEFT_STEP_IDLE;
+    return 0;
+}
+static const weft_process_class drowning = {.size = sizeof drowning, .name = "drowning", .step = drown_step};
+
+/* As a fiber of the runtime, or a thread. */
+static int flood(void *arg) {
+    static const char water[200];
+    (void)arg;
+    for (uint64_t i = 1; !atomic_load(&over); i++) {
+        int error = weft_send(runtime, atomic_load(&sink), 0, water, sizeof water);
+        REQUIRE(error == 0 || error == -ENOBUFS || error == -ESRCH);
+        atomic_fetch_add(&sent, 1);
+        if (i % 100 == 0 && weft_runtime_current())
+            weft_yield();
+    }
+    return 0;
+}
+static void *flood_outside(void *arg) {
+    flood(arg);
+    return NULL;
+}
+
+static int64_t since(int64_t began, int64_t worst) {
+    int64_t took = weft_now() - began;
+    return took > worst ? took : worst;
+}
+
+/* One that drowns: cancelled some times, and ended. */
+static void one_life(const weft_process_spec *spec, int64_t *cancel, int64_t *end) {
+    weft_task *task;
+    weft_pid pid;
+    REQUIRE_EQ(weft_process_spawn(runtime, spec, &pid, &task), 0);
+    atomic_store(&sink, pid);
+    for (int i = 0; i < CANCELS; i++) {
+        usleep(1000);
+        atomic_store(&answered, 0);
+        int64_t began = weft_now();
+        CHECK_EQ(weft_process_cancel(runtime, pid), 0);
+        REQUIRE_EVENTUALLY(atomic_load(&answered) != 0);
+        int64_t took = atomic_load(&answered) - began;
+        *cancel = took > *cancel ? took : *cancel;
+    }
+    int64_t began = weft_now();
+    CHECK_EQ(weft_process_exit(runtime, pid, -EIO), 0);
+    int status = fixture_finish(task).status;
+    *end = since(began, *end);
+    CHECK(status == -ECANCELED || status == -EIO);
+}
+
+static void flood_with(weft_mailbox_policy policy, bool to_fiber) {
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_task *flooder[FLOODERS];
+    pthread_t outside;
+    int64_t cancel = 0, end = 0;
+    unsigned lives = 0;
+    size_t most = 0;
+    runtime = fixture_begin(NULL);
+    if (to_fiber)
+        spec.fn = drown;
+    else
+        spec.class_ = &drowning;
+    spec.max_messages = BOUND;
+    spec.policy = policy;
+    for (int i = 0; i < FLOODERS; i++)
+        REQUIRE_EQ(weft_fiber_go(runtime, flood, NULL, &flooder[i]), 0);
+    REQUIRE_EQ(pthread_create(&outside, NULL, flood_outside, NULL), 0);
+    one_life(&spec, &cancel, &end); /* has what it needs */
+    size_t before = harness_rss();
+    int64_t until = weft_now() + (int64_t)how_much("WEFT_STRESS_SECONDS", 0) * 1000000000;
+    while (lives++ < 5 || weft_now() < until) {
+        one_life(&spec, &cancel, &end);
+        most = harness_rss() > most ? harness_rss() : most;
+    }
+    atomic_store(&over, true);
+    for (int i = 0; i < FLOODERS; i++)
+        CHECK_EQ(fixture_finish(flooder[i]).status, 0);
+    REQUIRE_EQ(pthread_join(outside, NULL), 0);
+    printf("%llu sent, %llu read by %u; of %u cancels the worst %lld us, of ends %lld us; %zu KiB more than at first\n",
+           (unsigned long long)sent, (unsigned long long)read_so_far, lives, lives * CANCELS, (long long)cancel / 1000,
+           (long long)end / 1000, most > before ? (most - before) >> 10 : 0);
+    CHECK_LT(most, before + ((size_t)8 << 20));
+    if (!harness_is_slow()) {
+        CHECK_LE(cancel, AT_ONCE);
+        CHECK_LE(end, AT_ONCE);
+    }
+    fixture_end(runtime);
+}
+
+#define FLOOD(name, policy)                                                                                            \
+    API_TEST(process_flood_##name##_class, "W29 W35", .workers = {1, 2}, .sched = "ring deque fifo reactor",           \
+             .timeout = 300) {                                                                                         \
+        flood_with(policy, false);                                                                                     \
+    }                                                                                                                  \
+    API_TEST(process_flood_##name##_fiber, "W29 W35", .workers = {1, 2}, .sched = "ring deque fifo reactor",           \
+             .timeout = 300) {                                                                                         \
+        flood_with(policy, true);                                                                                      \
+    }
+FLOOD(refuse, WEFT_MAILBOX_REFUSE)
+FLOOD(block, WEFT_MAILBOX_BLOCK)
+FLOOD(drop_newest, WEFT_MAILBOX_DROP_NEWEST)
+FLOOD(drop_oldest, WEFT_MAILBOX_DROP_OLDEST)
