@@ -79,7 +79,7 @@ struct sender {
 static int send_init(void *state, weft_pid self, const char *method, const void *input, size_t size) {
     struct sender *me = state;
     (void)self, (void)method, (void)size;
-    me->number = (uint64_t) * (const int *)input;
+    me->number = (uint64_t)*(const int *)input;
     return 0;
 }
 static int send_step(void *state, const weft_message *events, size_t count, weft_step *out) {
