@@ -160,3 +160,69 @@ FLOOD(refuse, WEFT_MAILBOX_REFUSE)
 FLOOD(block, WEFT_MAILBOX_BLOCK)
 FLOOD(drop_newest, WEFT_MAILBOX_DROP_NEWEST)
 FLOOD(drop_oldest, WEFT_MAILBOX_DROP_OLDEST)
+
+/* -- All are stopped in the flood: who reads is told and ends; who never reads, and who will not end, is ended by force, and named. */
+
+static atomic_uint told;
+
+static int end_when_told(void *state, const weft_message *events, size_t count, weft_step *out) {
+    drown_step(state, events, count, out);
+    for (size_t i = 0; i < count; i++)
+        if (events[i].type == WEFT_MESSAGE_CANCEL && events[i].error == -ESHUTDOWN) {
+            atomic_fetch_add(&told, 1);
+            out->status = WEFT_STEP_DONE;
+        }
+    return 0;
+}
+static const weft_process_class obedient = {.size = sizeof obedient, .name = "obedient", .step = end_when_told};
+
+/* arg: two to flood, one of which stays. */
+static int flood_until_cancelled(void *arg) {
+    const weft_pid *target = arg;
+    do
+        for (int i = 0; i < 100; i++)
+            (void)weft_try_send(NULL, target[i % 2], 0, NULL, 0);
+    while (weft_yield() == 0);
+    return 0;
+}
+
+static bool is_named(const weft_process_left *left, int count, weft_pid pid, const char *name) {
+    for (int i = 0; i < count; i++)
+        if (left[i].pid == pid)
+            return strcmp(left[i].name, name) == 0;
+    return false;
+}
+
+API_TEST(process_flood_stopped, "W35 W36", .workers = {1, 2}, .sched = "ring deque fifo reactor", .timeout = 60) {
+    enum { ROCKS = 2, LEFT = ROCKS + FLOODERS };
+    weft_process_left left[LEFT + 1];
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_pid target[2], other, flooder[FLOODERS];
+    int64_t patience = fixture_is_slow() ? INT64_C(3000000000) : INT64_C(500000000);
+    runtime = fixture_begin(NULL);
+    spec.class_ = &obedient;
+    spec.max_messages = BOUND;
+    REQUIRE_EQ(weft_process_spawn(runtime, &spec, &target[0], NULL), 0);
+    spec.class_ = &drowning; /* does not mind */
+    REQUIRE_EQ(weft_process_spawn(runtime, &spec, &target[1], NULL), 0);
+    spec.class_ = NULL;
+    spec.fn = drown;
+    spec.name = "a rock";
+    REQUIRE_EQ(weft_process_spawn(runtime, &spec, &other, NULL), 0);
+    spec.fn = flood_until_cancelled;
+    spec.arg = target;
+    spec.name = "flooder";
+    for (int i = 0; i < FLOODERS; i++)
+        REQUIRE_EQ(weft_process_spawn(runtime, &spec, &flooder[i], NULL), 0);
+    REQUIRE_EVENTUALLY(atomic_load(&read_so_far) > BOUND);
+    int64_t began = weft_now();
+    CHECK_EQ(weft_process_stop_all(runtime, weft_after(patience), left, LEFT + 1), LEFT);
+    CHECK_GE(weft_now() - began, patience);
+    CHECK_EQ(atomic_load(&told), 1);
+    CHECK(is_named(left, LEFT, target[1], "drowning"));
+    CHECK(is_named(left, LEFT, other, "a rock"));
+    for (int i = 0; i < FLOODERS; i++)
+        CHECK(is_named(left, LEFT, flooder[i], "flooder"));
+    CHECK_EQ(weft_process_count(runtime), 0);
+    fixture_end(runtime);
+}
