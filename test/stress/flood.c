@@ -19,7 +19,7 @@ static atomic_bool over;
 static struct instant {
     int64_t wall, cpu;
 } answered_at;
-static atomic_bool answered;
+static atomic_bool asked, answered;
 static _Atomic uint64_t sent, read_so_far;
 
 static struct instant now(void) {
@@ -34,7 +34,7 @@ static void since(struct instant began, struct instant until, struct instant *wo
 }
 
 static void hear(const weft_message *m) {
-    if (m->type == WEFT_MESSAGE_CANCEL) {
+    if (m->type == WEFT_MESSAGE_CANCEL && atomic_exchange(&asked, false)) {
         answered_at = now();
         atomic_store(&answered, true);
     } else {
@@ -94,6 +94,7 @@ static void one_life(const weft_process_spec *spec, struct instant *cancel, stru
     for (int i = 0; i < CANCELS; i++) {
         usleep(1000);
         atomic_store(&answered, false);
+        atomic_store(&asked, true);
         struct instant began = now();
         CHECK_EQ(weft_process_cancel(runtime, pid), 0);
         REQUIRE_EVENTUALLY(atomic_load(&answered));
@@ -139,8 +140,8 @@ static void flood_with(weft_mailbox_policy policy, bool to_fiber) {
     printf("of %u cancels the worst %lld us, %lld of CPU; of ends %lld us, %lld of CPU\n", lives * CANCELS,
            (long long)cancel.wall / 1000, (long long)cancel.cpu / 1000, (long long)end.wall / 1000,
            (long long)end.cpu / 1000);
-    CHECK_LT(most, before + ((size_t)8 << 20));
-    if (!harness_is_slow()) {
+    if (!harness_is_slow()) { /* sanitizers keep what is freed */
+        CHECK_LT(most, before + ((size_t)8 << 20));
         CHECK_LE(cancel.cpu, AT_ONCE);
         CHECK_LE(end.cpu, AT_ONCE);
     }
