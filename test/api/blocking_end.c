@@ -88,3 +88,31 @@ API_TEST(blocking_mandatory, "B57", .workers = {1}) {
         CHECK_EQ(job[i].dropped, 1);
     fixture_end(rt);
 }
+
+/* While the first is dropped, the only thread becomes free: it does not begin what is to be dropped next; and the one that is just being
+ * dropped counts as one that runs. */
+static struct job dropped[4];
+
+static void free_the_thread(void *arg) {
+    dropped[0].release = true;
+    REQUIRE_EVENTUALLY(stats_of(closing).completed == 1);
+    CHECK_EQ(stats_of(closing).running, 1);
+    CHECK_EQ(stats_of(closing).queued, 2);
+    on_drop(arg);
+}
+
+TEST(blocking_dropped_do_not_begin, "B57") {
+    closing = begin_pool_with(1, 1, 0, 0, WEFT_NEVER);
+    occupy(closing, &dropped[0]);
+    for (int i = 1; i < 4; i++) {
+        weft_blocking_spec spec = spec_of(closing, &dropped[i]);
+        spec.drop = i == 1 ? free_the_thread : on_drop;
+        dropped[i].release = true;
+        REQUIRE_EQ(weft_blocking_start(NULL, &spec), 0);
+    }
+    CHECK_EQ(weft_pool_destroy(closing, WEFT_NOW), -ECANCELED);
+    for (int i = 0; i < 4; i++) {
+        CHECK_EQ(dropped[i].ran, i == 0);
+        CHECK_EQ(dropped[i].dropped, 1);
+    }
+}

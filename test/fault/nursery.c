@@ -78,3 +78,27 @@ static void from_a_fiber(void) {
 }
 
 API_TEST(nursery_fiber_fails_anywhere, "J21 J36", .workers = {1, 2}) { sweep(from_a_fiber); }
+
+/* A child for which there is no stack ends before it has begun: the supervisor, which waits for that, goes on. */
+static int supervise(void *arg) {
+    const weft_supervised_fiber children[] = {{"one", child, NULL, WEFT_RESTART_TEMPORARY, 0},
+                                              {"two", child, NULL, WEFT_RESTART_TEMPORARY, 0},
+                                              {"large", child, NULL, WEFT_RESTART_TEMPORARY, 1 << 20}};
+    CHECK(is_clean(weft_supervise(NULL, children, 3)));
+    return (void)arg, 0;
+}
+
+static void supervised(void) {
+    weft_runtime *rt = sweep_begin(NULL);
+    if (!rt)
+        return;
+    ran = 0;
+    int error = weft_fiber_go(rt, supervise, NULL, NULL);
+    REQUIRE(is_clean(error));
+    CHECK_EQ(weft_runtime_stop(rt, fixture_soon()), 0);
+    CHECK_LE(ran, 3);
+    harness_on_hang(NULL, NULL);
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
+}
+
+API_TEST(nursery_supervisor_fails_anywhere, "J3", .workers = {1, 2}) { sweep(supervised); }

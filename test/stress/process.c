@@ -138,7 +138,7 @@ static void sixteen(bool to_fiber, enum senders kind) {
 }
 
 #define SIXTEEN(name, to_fiber, kind)                                                                                  \
-    API_TEST(process_sixteen_##name, "W29 W40", .workers = {1, 4}, .sched = "ring deque fifo reactor",              \
+    API_TEST(process_sixteen_##name, "W29 W40", .workers = {1, 4}, .sched = "ring deque fifo reactor",                 \
              .timeout = 900) {                                                                                         \
         sixteen(to_fiber, kind);                                                                                       \
     }
