@@ -80,7 +80,7 @@ wefti_ctx_switch:
         popq    %rbp
         .cfi_def_cfa_offset 16
         .cfi_same_value %rbp
-        popq    %rcx                    /* the control words */
+        addq    $8, %rsp                /* the control words; a pop would load over two stores, and wait for both */
         .cfi_def_cfa_offset 8
         movq    %rdx, %rax
         ret

@@ -16,10 +16,9 @@ struct wefti_worker *wefti_switch_exceptions(struct wefti_worker *w, struct weft
     return w;
 }
 
-/* As wefti_worker_begin, of one that has begun before. */
+/* As wefti_worker_begin, of one that has begun before: it enters when it has been come to, and looks at its word anyway. */
 static inline void begin_own(struct wefti_worker *w, struct weft_task *next) {
     wefti_check_alone(w, next);
-    wefti_word_enter(&next->word);
     wefti_count(&w->counters.polls, 1);
     wefti_set_current(w, next);
 }
@@ -45,12 +44,15 @@ static __attribute__((noinline)) struct wefti_goal find_next(struct wefti_worker
 static inline __attribute__((always_inline)) struct wefti_worker *
 switch_to(struct wefti_worker *w, struct wefti_fiber *self, struct wefti_goal to) {
     wefti_prefetch_next(w, w->pinned.count);
-    if (WEFTI_UNLIKELY(w->exceptions != NULL))
-        return wefti_switch_exceptions(w, self->stack, to.stack, to.task, self->migrate);
-    wefti_stack_switch(self->stack, to.stack, to.task);
-    if (WEFTI_UNLIKELY(self->migrate))
-        w = wefti_worker_here();
-    wefti_arrived(w);
+    if (WEFTI_UNLIKELY(w->exceptions != NULL)) {
+        w = wefti_switch_exceptions(w, self->stack, to.stack, to.task, self->migrate);
+    } else {
+        wefti_stack_switch(self->stack, to.stack, to.task);
+        if (WEFTI_UNLIKELY(self->migrate))
+            w = wefti_worker_here();
+        wefti_arrived(w);
+    }
+    wefti_word_enter(&self->task.word); /* see begin_own */
     return w;
 }
 
@@ -138,6 +140,12 @@ static __attribute__((noinline)) struct wefti_goal queue_and_find(struct wefti_w
     return find_next(w);
 }
 
+/* Back from a yield, and woken or cancelled meanwhile. */
+static __attribute__((noinline)) int enter_marked(struct wefti_fiber *self) {
+    wefti_word_enter(&self->task.word);
+    return wefti_fiber_must_end(self) ? -ECANCELED : 0;
+}
+
 /* What yield_here does, in fewer steps when the first of our own fibers is next and it is not alone: one goes out at the front, one in at the
  * back.  Again there is one switch for all. */
 __attribute__((noinline)) int weft_yield(void) {
@@ -178,7 +186,7 @@ __attribute__((noinline)) int weft_yield(void) {
     }
 back:
     *w->errno_at = saved;
-    return wefti_fiber_must_end(self) ? -ECANCELED : 0;
+    return WEFTI_LIKELY(wefti_word_enter_plain(&task->word)) ? 0 : enter_marked(self); /* see begin_own */
 }
 
 void wefti_fiber_yield(struct wefti_worker *w, struct wefti_fiber *self) {

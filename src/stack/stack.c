@@ -22,7 +22,7 @@
 #ifndef WEFTI_STACK_CHUNK
 #define WEFTI_STACK_CHUNK ((size_t)4 << 20) /* mapped at a time, if stacks are smaller */
 #endif
-#define SHIFT 64u                     /* a cache line */
+#define SHIFT 832u                    /* cache lines, 13: far from what the neighbours use, and all of them in turn */
 #define SHIFT_MAX 2048u
 #define WARM_LARGE 16u                /* free stacks of a class above the default that keep their pages */
 #define WARM_IDLE 256u                /* ... of the default and below, that keep them while nobody asks for them */

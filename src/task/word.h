@@ -84,6 +84,11 @@ static inline bool wefti_word_is_active(uint64_t word) {
     return wefti_word_life(word) == WEFTI_SCHEDULED || wefti_word_life(word) == WEFTI_RUNNING;
 }
 
+/* SCHEDULED, and neither woken again nor cancelled: nothing to see to. */
+static inline bool wefti_word_is_plain(uint64_t word) {
+    return (word & (WEFTI_LIFE_MASK | WEFTI_NOTIFIED | WEFTI_CANCELLED)) == WEFTI_SCHEDULED;
+}
+
 /* SCHEDULED -> RUNNING, for those who want it to be seen.  By who runs it.  Acquires, as enter. */
 static inline void wefti_word_to_running(wefti_word *word) {
     uint64_t found = load_relaxed(word); /* only compared */
@@ -96,12 +101,17 @@ static inline void wefti_word_to_running(wefti_word *word) {
  * A NOTIFIED is spent: the poll that begins now sees what was written before that wake. */
 static inline bool wefti_word_enter(wefti_word *word) {
     uint64_t found = load_acquire(word); /* pairs with W2, R2, cancel */
-    if (WEFTI_LIKELY((found & (WEFTI_LIFE_MASK | WEFTI_NOTIFIED | WEFTI_CANCELLED)) == WEFTI_SCHEDULED))
+    if (WEFTI_LIKELY(wefti_word_is_plain(found)))
         return true; /* one test for what most are */
     wefti_assert(wefti_word_is_active(found), found);
     if (found & WEFTI_NOTIFIED)
         found = and_acquire(word, ~WEFTI_NOTIFIED); /* pairs with W2 */
     return !wefti_word_must_end(found);
+}
+
+/* As enter, when that has nothing to do.  False: it has. */
+static inline bool wefti_word_enter_plain(wefti_word *word) {
+    return wefti_word_is_plain(load_acquire(word)); /* as there */
 }
 
 /* After a poll that waits: IDLE.  True: it was woken or cancelled meanwhile, is SCHEDULED still, and the caller queues it (R2, R3). */
@@ -110,7 +120,7 @@ static inline bool wefti_word_to_idle(wefti_word *word) {
     for (;;) {
         bool again = false;
         uint64_t next = wefti_word_with(found, WEFTI_IDLE);
-        if (WEFTI_UNLIKELY((found & (WEFTI_LIFE_MASK | WEFTI_NOTIFIED | WEFTI_CANCELLED)) != WEFTI_SCHEDULED)) {
+        if (WEFTI_UNLIKELY(!wefti_word_is_plain(found))) {
             wefti_assert(wefti_word_is_active(found), found);
             again = (found & WEFTI_NOTIFIED) || wefti_word_must_end(found);
             next = wefti_word_with(found, again ? WEFTI_SCHEDULED : WEFTI_IDLE) & ~WEFTI_NOTIFIED;
