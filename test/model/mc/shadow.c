@@ -11,6 +11,7 @@
  *         the free is found in every interleaving, not only when the use comes late.  A thread's stack is
  *         memory like any other; in addition nobody may touch another's frames that have returned, and what others
  *         did to a frame must happen before its return.
+ *         A life is kept where it costs least: of a chunk, of a line of 64 bytes, of a cell; whichever is not OK counts.
  *         Allocating counts as a write of the first 64 bytes: who gets an object without an order races with that.
  * Undo.   The first touch of a global, or of memory from wefti_map, saves its 8 bytes; mc_shadow_reset() puts them
  *         back.
@@ -26,6 +27,10 @@ enum {
     RECENT = 16,
     CHUNK_BITS = 16,
     CHUNK_CELLS = 1 << (CHUNK_BITS - 3),
+    LINE_BITS = 6,
+    CHUNK_LINES = 1 << (CHUNK_BITS - LINE_BITS),
+    LINE_CELLS = CHUNK_CELLS / CHUNK_LINES,
+    MARKS = 1 << 16,
     TABLE = 1 << 14,
     ACCESSES = 1 << 22,
     TOUCHES = 1 << 21
@@ -41,17 +46,25 @@ struct access {
 
 struct chunk {
     uintptr_t key; /* address >> CHUNK_BITS */
-    uint8_t life;  /* of all of it; a cell's own comes on top */
+    uint8_t life;  /* of all of it; a line's and a cell's own come on top */
     bool map;      /* from wefti_map */
     bool undo;     /* that, or holds globals of the program */
+    uint8_t line_life[CHUNK_LINES];
+    bool line_used[CHUNK_LINES]; /* has a cell that is touched */
     struct mc_cell cells[CHUNK_CELLS];
 };
 
 struct touch {
-    struct mc_cell *cell;
+    struct chunk *chunk;
     uintptr_t addr;
     uint64_t before; /* to be put back, if `undo` */
     bool undo;
+};
+
+/* Lines whose life was set. */
+struct mark {
+    struct chunk *chunk;
+    uint16_t first, count;
 };
 
 extern char __data_start[], _end[]; /* from the linker */
@@ -62,10 +75,13 @@ static struct access *accesses; /* [0] is not used */
 static uint32_t access_count, access_unused;
 static struct touch *touches;
 static uint32_t touch_count;
+static struct mark *marks;
+static uint32_t mark_count;
 
 void mc_shadow_init(void) {
     accesses = mc_reserve(ACCESSES * sizeof *accesses);
     touches = mc_reserve(TOUCHES * sizeof *touches);
+    marks = mc_reserve(MARKS * sizeof *marks);
     access_count = 1;
 }
 
@@ -94,27 +110,35 @@ static inline struct mc_cell *cell_of(struct chunk *chunk, uintptr_t addr) {
     return &chunk->cells[addr >> 3 & (CHUNK_CELLS - 1)];
 }
 
+static inline unsigned line_of(uintptr_t addr) { return addr >> LINE_BITS & (CHUNK_LINES - 1); }
+
 struct mc_cell *mc_cell_look(uintptr_t addr) { return cell_of(chunk_of(addr), addr); }
 
 static void touch(struct chunk *chunk, struct mc_cell *cell, uintptr_t addr) {
     if (touch_count == TOUCHES)
         mc_fail_at(0, 0, "one execution touches too much memory");
     cell->touched = true;
+    chunk->line_used[line_of(addr)] = true;
     addr &= ~(uintptr_t)7;
     bool undo = chunk->undo && (chunk->map || (addr >= (uintptr_t)__data_start && addr + 8 <= (uintptr_t)_end));
-    touches[touch_count++] = (struct touch){cell, addr, undo ? mc_peek(addr, 8) : 0, undo};
+    touches[touch_count++] = (struct touch){chunk, addr, undo ? mc_peek(addr, 8) : 0, undo};
 }
 
 void mc_shadow_reset(void) {
     for (uint32_t i = 0; i < touch_count; i++) {
-        *touches[i].cell = (struct mc_cell){0};
-        if (touches[i].undo)
-            memcpy((void *)touches[i].addr, &touches[i].before, 8);
+        const struct touch *t = &touches[i];
+        *cell_of(t->chunk, t->addr) = (struct mc_cell){0};
+        t->chunk->line_used[line_of(t->addr)] = false;
+        if (t->undo)
+            memcpy((void *)t->addr, &t->before, 8);
     }
+    for (uint32_t i = 0; i < mark_count; i++)
+        memset(marks[i].chunk->line_life + marks[i].first, LIFE_OK, marks[i].count);
     for (int i = 0; i < marked_count; i++)
         marked[i]->life = LIFE_OK;
     touch_count = 0;
     marked_count = 0;
+    mark_count = 0;
     access_count = 1;
     access_unused = 0;
 }
@@ -153,8 +177,9 @@ static void check_stack(struct mc_cell *cell, uintptr_t addr, const char *how, u
 
 static inline void check_life(struct chunk *chunk, struct mc_cell *cell, uintptr_t addr, const char *how,
                               uintptr_t pc) {
-    if (unlikely(chunk->life | cell->life))
-        report_dead(addr, cell->life ? cell->life : chunk->life, how, pc);
+    uint8_t line = chunk->line_life[line_of(addr)];
+    if (unlikely(chunk->life | line | cell->life))
+        report_dead(addr, cell->life ? cell->life : line ? line : chunk->life, how, pc);
     if (unlikely(!cell->touched)) {
         if (mc_heap_is_wild(addr))
             report_dead(addr, LIFE_WILD, how, pc);
@@ -175,9 +200,35 @@ static void mark_cells(struct chunk *chunk, uintptr_t addr, uintptr_t end, enum 
     }
 }
 
+static void mark_lines(struct chunk *chunk, unsigned first, unsigned count, enum mc_life life) {
+    for (unsigned line = first; line < first + count; line++) {
+        struct mc_cell *cell = &chunk->cells[line * LINE_CELLS];
+        for (int i = 0; chunk->line_used[line] && i < LINE_CELLS; i++, cell++) {
+            mc_locs_forget(cell);
+            cell->life = LIFE_OK; /* the line's counts */
+        }
+    }
+    memset(chunk->line_life + first, life, count);
+    if (life == LIFE_OK)
+        return;
+    if (mark_count == MARKS)
+        mc_fail_at(0, 0, "one execution frees too often");
+    marks[mark_count++] = (struct mark){chunk, (uint16_t)first, (uint16_t)count};
+}
+
+/* Some cells of one line change: its life is theirs first. */
+static void mark_part(struct chunk *chunk, uintptr_t addr, uintptr_t end, enum mc_life life) {
+    unsigned line = line_of(addr);
+    uintptr_t start = addr & -((uintptr_t)1 << LINE_BITS);
+    if (chunk->line_life[line])
+        mark_cells(chunk, start, start + (1u << LINE_BITS), chunk->line_life[line]);
+    chunk->line_life[line] = LIFE_OK;
+    mark_cells(chunk, addr, end, life);
+}
+
 /* Give the whole cells in a range a new life; their atomic locations are forgotten. */
 void mc_mark(uintptr_t addr, size_t size, enum mc_life life) {
-    uintptr_t end = (addr + size) & ~(uintptr_t)7;
+    uintptr_t end = (addr + size) & ~(uintptr_t)7, line = (uintptr_t)1 << LINE_BITS;
     addr = (addr + 7) & ~(uintptr_t)7;
     while (addr < end) {
         struct chunk *chunk = chunk_of(addr);
@@ -188,13 +239,23 @@ void mc_mark(uintptr_t addr, size_t size, enum mc_life life) {
             if (!chunk->life)
                 marked[marked_count++] = chunk;
             chunk->life = (uint8_t)life;
-        } else {
-            if (chunk->life && !whole)
-                mark_cells(chunk, base, top, chunk->life); /* part of it changes: push it down first */
-            chunk->life = LIFE_OK;
-            mark_cells(chunk, addr, stop, life);
+            addr = stop;
+            continue;
         }
-        addr = stop;
+        if (chunk->life && !whole)
+            mark_lines(chunk, 0, CHUNK_LINES, chunk->life); /* part of it changes: push it down first */
+        chunk->life = LIFE_OK;
+        while (addr < stop) {
+            uintptr_t next = (addr | (line - 1)) + 1, lines = (stop - addr) >> LINE_BITS;
+            if ((addr & (line - 1)) || !lines) {
+                next = next < stop ? next : stop;
+                mark_part(chunk, addr, next, life);
+            } else {
+                next = addr + (lines << LINE_BITS);
+                mark_lines(chunk, line_of(addr), (unsigned)lines, life);
+            }
+            addr = next;
+        }
     }
 }
 
@@ -245,7 +306,7 @@ static inline void plain_cell(uintptr_t addr, size_t size, bool write, uintptr_t
     struct chunk *chunk = chunk_of(addr);
     struct mc_cell *cell = cell_of(chunk, addr);
     uint8_t mask = mask_of(addr, size);
-    if (cell->accesses && !cell->locs && !(chunk->life | cell->life)) { /* did I do the same just before? */
+    if (cell->accesses && !cell->locs && !(chunk->life | chunk->line_life[line_of(addr)] | cell->life)) { /* did I do the same just before? */
         const struct access *a = &accesses[cell->accesses];
         if (a->thread == mc.run && a->clock == mc_me()->cur->t[mc.run] && !(mask & ~a->mask) && a->write >= write)
             return;
@@ -298,15 +359,21 @@ static void quiescent_cell(struct mc_cell *cell, uintptr_t addr, const char *how
 void mc_check_quiescent(uintptr_t addr, size_t size, uintptr_t pc) {
     uintptr_t end = (addr + size) & ~(uintptr_t)7;
     addr = (addr + 7) & ~(uintptr_t)7;
-    if (addr < end && (end - addr) / 8 <= touch_count) {
-        for (; addr < end; addr += 8)
-            quiescent_cell(cell_of(chunk_of(addr), addr), addr, "freeing", pc);
+    if (addr < end && (end - addr) >> LINE_BITS <= touch_count) {
+        while (addr < end) {
+            struct chunk *chunk = chunk_of(addr);
+            uintptr_t stop = (addr | ((1u << LINE_BITS) - 1)) + 1; /* the next line */
+            if (chunk->line_used[line_of(addr)])
+                for (; addr < end && addr < stop; addr += 8)
+                    quiescent_cell(cell_of(chunk, addr), addr, "freeing", pc);
+            addr = stop;
+        }
         return;
     }
     for (uint32_t i = 0; i < touch_count; i++) {
-        struct touch *t = &touches[i];
+        const struct touch *t = &touches[i];
         if (t->addr >= addr && t->addr < end)
-            quiescent_cell(t->cell, t->addr, "freeing", pc);
+            quiescent_cell(cell_of(t->chunk, t->addr), t->addr, "freeing", pc);
     }
 }
 
