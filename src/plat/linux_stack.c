@@ -52,12 +52,7 @@ void *wefti_stack_map(size_t bytes) {
     return memory;
 }
 
-void wefti_stack_unmap(void *memory, size_t bytes) {
-#ifdef WEFTI_MEMORY_CHECKED
-    wefti_memory_live(memory, bytes);
-#endif
-    munmap(memory, bytes);
-}
+void wefti_stack_unmap(void *memory, size_t bytes) { munmap(memory, bytes); }
 
 /* Can it be read?  New memory is zero, so there is no 1 to wait for. */
 static bool is_readable(const void *address) {

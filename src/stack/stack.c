@@ -65,6 +65,7 @@ void wefti_stack_pool_fini(struct wefti_stack_pool *pool) {
         next = chunk->next;
         for (uint32_t i = 0; i < chunk->carved; i++)
             renounce(&chunk->stack[i]);
+        wefti_memory_live(chunk->memory, (size_t)chunk->carved << chunk->log2); /* for who has these addresses next */
         wefti_stack_unmap(chunk->memory, chunk->bytes);
         wefti_free(chunk, chunk->allocated);
     }

@@ -175,31 +175,25 @@ static inline unsigned gate_waiting(struct gate *gate) {
     return waiting;
 }
 
-/* Take the registered wakers out. */
-static inline unsigned gate_take(struct gate *gate, weft_waker *wakers, bool open) {
+/* Take the registered wakers out, and use each. */
+static inline void gate_take(struct gate *gate, bool open, void (*use)(weft_waker)) {
+    weft_waker *wakers = malloc(sizeof gate->waiter);
+    REQUIRE(wakers);
     pthread_mutex_lock(&gate->lock);
     unsigned count = gate->waiting;
     memcpy(wakers, gate->waiter, count * sizeof *wakers);
     gate->waiting = 0;
     gate->open = open;
     pthread_mutex_unlock(&gate->lock);
-    return count;
+    for (unsigned i = 0; i < count; i++)
+        use(wakers[i]);
+    free(wakers);
 }
 
-static inline void gate_open(struct gate *gate) {
-    static _Thread_local weft_waker wakers[GATE_ROOM];
-    unsigned count = gate_take(gate, wakers, true);
-    for (unsigned i = 0; i < count; i++)
-        weft_waker_wake(wakers[i]);
-}
+static inline void gate_open(struct gate *gate) { gate_take(gate, true, weft_waker_wake); }
 
 /* Forget the waiters: their tasks will be cancelled. */
-static inline void gate_abandon(struct gate *gate) {
-    static _Thread_local weft_waker wakers[GATE_ROOM];
-    unsigned count = gate_take(gate, wakers, false);
-    for (unsigned i = 0; i < count; i++)
-        weft_waker_drop(wakers[i]);
-}
+static inline void gate_abandon(struct gate *gate) { gate_take(gate, false, weft_waker_drop); }
 
 /* state: a gate. */
 static inline weft_poll fixture_wait_gate(weft_task *self, void *state) {

@@ -67,7 +67,7 @@ enum { WIDE = 1000 };
 static void add_one(void *arg) { atomic_fetch_add((atomic_uint *)arg, 1); }
 
 static weft_poll fork_wide(weft_task *self, void *state) {
-    static __thread weft_job job[WIDE];
+    weft_job job[WIDE];
     atomic_uint *sum = state;
     for (int i = 0; i < WIDE; i++) /* far more than 256 at once */
         weft_fork(&job[i], add_one, sum);

@@ -351,6 +351,15 @@ static void attend(struct slot *slots) {
     }
 }
 
+/* A checker's own tables are globals of many megabytes, never written for the most part, which it reads in every child: at its start, and
+ * when it looks for leaks.  Pages that the parent has read are there in its children; else each of them faults on all again. */
+static void read_globals(void) {
+    extern char __bss_start[], _end[]; /* from the linker */
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)__bss_start & -page;
+    if (harness_is_slow())
+        madvise((void *)first, (uintptr_t)_end - first, MADV_POPULATE_READ); /* since Linux 5.14; without it, slower */
+}
+
 static void run_all(struct run *runs, size_t count) {
     uint64_t seeds = (uint64_t)harness_clock() ^ (uint64_t)getpid() << 32;
     size_t total = count * options.repeat, started = 0, active;
@@ -475,6 +484,7 @@ int main(int argc, char **argv) {
     } else {
         if (count == 0)
             printf("no test to run\n");
+        read_globals();
         run_all(runs, count);
         if (options.again && totals.failed)
             run_failed_again(runs, count);

@@ -306,7 +306,8 @@ static inline void plain_cell(uintptr_t addr, size_t size, bool write, uintptr_t
     struct chunk *chunk = chunk_of(addr);
     struct mc_cell *cell = cell_of(chunk, addr);
     uint8_t mask = mask_of(addr, size);
-    if (cell->accesses && !cell->locs && !(chunk->life | chunk->line_life[line_of(addr)] | cell->life)) { /* did I do the same just before? */
+    if (cell->accesses && !cell->locs &&
+        !(chunk->life | chunk->line_life[line_of(addr)] | cell->life)) { /* did I do the same just before? */
         const struct access *a = &accesses[cell->accesses];
         if (a->thread == mc.run && a->clock == mc_me()->cur->t[mc.run] && !(mask & ~a->mask) && a->write >= write)
             return;
