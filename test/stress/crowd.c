@@ -7,7 +7,7 @@
 
 #include <weft/command.h>
 
-enum { CREW = 16, MINE = 6, NAMES = 4, HEARD = 128, COMMANDS = 4, STRANGERS = 3 };
+enum { CREW = 16, MINE = 6, NAMES = 4, HEARD = 128, COMMANDS = 4, STRANGERS = 3, STAY = 1024 };
 
 enum kind { NUMBERED, PING, PONG, PUBLISHED, LOOSE, ASKED };
 struct said {
@@ -56,8 +56,9 @@ struct actor {
 
 static weft_runtime *runtime;
 static _Atomic weft_pid crew[CREW];
-static atomic_uint born, to_bear, opened, closed, lent, given_back, told_of_exit, told_of_end, pongs, upgrades, doomed,
-    completed, refused_room;
+static _Atomic weft_pid staying[STAY]; /* those that will not end by themselves */
+static atomic_uint stayed, born, to_bear, opened, closed, lent, given_back, told_of_exit, told_of_end, pongs, upgrades,
+    doomed, completed, refused_room;
 static atomic_bool stopping, done;
 static const char *const name_of[NAMES] = {"a", "b", "c", "d"};
 
@@ -242,7 +243,11 @@ static void hear(struct actor *me, const weft_message *m) {
     case WEFT_MESSAGE_EXIT: hear_exit(me, m); break;
     case WEFT_MESSAGE_CANCEL:
         me->over |= !me->stubborn;
-        me->stays |= m->error == -ESHUTDOWN && me->stubborn;
+        if (m->error == -ESHUTDOWN && me->stubborn) {
+            REQUIRE(!me->stays); /* it is told once */
+            me->stays = true;
+            atomic_store(&staying[atomic_fetch_add(&stayed, 1) % STAY], weft_self()); /* of so many few are left */
+        }
         break;
     case WEFT_MESSAGE_YIELD:
         for (unsigned i = 0;; i++) {
@@ -552,10 +557,11 @@ static void disperse(struct company *company) {
         CHECK_EQ(fixture_finish(company->stray[i]).status, 0);
     if (!fixture_on("sim"))
         REQUIRE_EQ(pthread_join(company->outside, NULL), 0);
-    for (unsigned i = 0; i < CREW && atomic_load(&stopping); i++)
-        weft_process_exit(runtime, atomic_load(&crew[i]), -EPIPE);
-    while (weft_process_count(runtime)) /* without limit: what is lost is a hang */
+    while (weft_process_count(runtime)) { /* without limit: what is lost is a hang */
+        for (unsigned i = 0; i < STAY; i++) /* born when all were stopped, they were not ended by force */
+            weft_process_exit(runtime, atomic_load(&staying[i]), -EPIPE);
         harness_nap();
+    }
     CHECK_EQ(weft_process_count(runtime), 0);
     for (unsigned i = 0; i < NAMES; i++)
         CHECK_EQ(weft_whereis(runtime, name_of[i]), WEFT_PID_NONE);
