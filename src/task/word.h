@@ -109,9 +109,9 @@ static inline bool wefti_word_enter(wefti_word *word) {
     return !wefti_word_must_end(found);
 }
 
-/* As enter, when that has nothing to do.  False: it has. */
+/* As enter, of one that was SCHEDULED all the time and has not left its worker, when that has nothing to do.  False: it has. */
 static inline bool wefti_word_enter_plain(wefti_word *word) {
-    return wefti_word_is_plain(load_acquire(word)); /* as there */
+    return wefti_word_is_plain(load_relaxed(word)); /* no mark, nothing behind it */
 }
 
 /* After a poll that waits: IDLE.  True: it was woken or cancelled meanwhile, is SCHEDULED still, and the caller queues it (R2, R3). */
