@@ -178,6 +178,8 @@ static int start_threads(struct weft_runtime *rt) {
         return error;
     }
     rt->workers = rt->idle.workers = started; /* go on with those we got */
+    rt->bias_streak = !rt->heavy_fence ? 0 : started > 1 ? WEFTI_BIAS_STREAK : WEFTI_BIAS_STREAK_ALONE;
+    rt->lifo_stealing = started > 1 && rt->heavy_fence;
     for (uint32_t i = 0; i < started; i++)
         wefti_worker_share(&rt->worker[i], rt->worker[i].shared && started > 1);
     open_gate(rt);
@@ -216,8 +218,6 @@ static int create(weft_config config, weft_runtime **out) {
     wefti_slab_init(&rt->slab, rt);
     wefti_stack_pool_init(&rt->stacks);
     rt->heavy_fence = wefti_fence_heavy_init() == 0;
-    rt->bias_streak = !rt->heavy_fence ? 0 : rt->workers > 1 ? WEFTI_BIAS_STREAK : WEFTI_BIAS_STREAK_ALONE;
-    rt->lifo_stealing = rt->workers > 1 && rt->heavy_fence;
     uint32_t allocated = rt->workers + (rt->sched->control ? 1 : 0);
     rt->worker = wefti_alloc(allocated * sizeof *rt->worker);
     rt->seen = wefti_alloc(allocated * sizeof *rt->seen);
