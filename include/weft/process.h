@@ -191,7 +191,8 @@ WEFT_API uint64_t weft_process_count(weft_runtime *rt);
 
 /* -- Ending ------------------------------------------------------------------------------------------- */
 
-/* Ask it to end: it gets a WEFT_MESSAGE_CANCEL.  Returns 0; -ESRCH. */
+/* Ask it to end: it gets a WEFT_MESSAGE_CANCEL.  One that it has not read yet, `from` the first who asked, stands for all that ask meanwhile; who asks
+ * after that was read is told of by another.  Returns 0; -ESRCH; -ENOMEM. */
 WEFT_API int weft_process_cancel(weft_runtime *rt, weft_pid pid);
 /* End it, also if it traps exits: it runs no further (a fiber sees -ECANCELED where it waits, under a shield when that is gone), and its reason is
  * `reason`, a negative error; of several the first.  Who joins a fiber's task gets what its function returned.  It may be the caller.  0; -ESRCH; -EINVAL (no negative error). */

@@ -87,7 +87,7 @@ typedef struct weft_config {
 /* Start a runtime.  `config` may be NULL.  If the system refuses some of the threads, the runtime
  * starts with fewer workers, at least one (weft_runtime_workers tells).
  * Returns 0; -EINVAL (unknown scheduler, profile or poller, more than 1,024 workers, stacks above 1 GiB, malformed values, also in
- * the environment); -E2BIG (a config from a newer header that sets something this library does not
+ * the environment: which it is, is said on stderr); -E2BIG (a config from a newer header that sets something this library does not
  * know); -ENOMEM; -EAGAIN (not a single thread could be started).  On failure nothing is left running. */
 WEFT_API WEFT_MUST_USE int weft_runtime_create(const weft_config *config, weft_runtime **out);
 

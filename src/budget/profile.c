@@ -9,8 +9,6 @@
 static const weft_budget service = WEFT_BUDGET_SERVICE, cluster = WEFT_BUDGET_CLUSTER;
 
 int wefti_profile_init(struct weft_runtime *rt, const weft_config *config) {
-    if ((unsigned)config->profile > WEFT_PROFILE_SOVEREIGN)
-        return -EINVAL;
     rt->profile = config->profile;
     rt->yield_ops = rt->profile >= WEFT_PROFILE_CLUSTER ? YIELD_OPS_CLUSTER : WEFTI_YIELD_OPS;
     store_relaxed(&rt->limited, rt->profile != WEFT_PROFILE_NONE); /* nobody looks yet */

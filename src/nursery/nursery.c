@@ -2,6 +2,9 @@
 #include "nursery/nursery.h"
 
 #include "budget/profile.h"
+#include "task/waits.h"
+
+static const char unnamed[] = "nursery";
 
 /* -- Children ------------------------------------------------------------------------------------------------ */
 
@@ -209,7 +212,7 @@ static int open(struct wefti_nursery *n, struct weft_runtime *rt, const weft_nur
         .owner = {&owner_kind},
         .rt = rt,
         .made_by = self,
-        .name = config.name ? config.name : "nursery",
+        .name = config.name ? config.name : unnamed,
         .grace = config.grace > 0 ? config.grace : 0,
         .fund = config.fund,
         .kind = (uint8_t)kind,
@@ -272,19 +275,24 @@ static int may_await(const struct wefti_nursery *n, const struct weft_task *self
     return 0;
 }
 
+/* For dumps, of who waits for all. */
+static const char *words_of(const struct wefti_nursery *n) {
+    return n->name == unnamed ? wefti_words(WEFTI_A_NURSERY) : n->name;
+}
+
 static bool is_served(void *waiter) { return wefti_waiter_is_served(waiter); }
 
 /* A2: until all have ended, whatever happens. */
 static void wait_for_all(struct wefti_nursery *n, struct wefti_waiter *waiter, int64_t until) {
     struct wefti_fiber *self = wefti_fiber_self();
-    int why = wefti_waiter_wait(waiter, until, n->name);
+    int why = wefti_waiter_wait(waiter, until, words_of(n));
     if (!why)
         return;
     wefti_nursery_cancel_own(n, why == -ETIMEDOUT ? WEFT_REASON_TIMEOUT : WEFT_REASON_PARENT);
     if (self)
-        wefti_fiber_wait_always(self, is_served, waiter, n->name);
+        wefti_fiber_wait_always(self, is_served, waiter, words_of(n));
     else
-        wefti_waiter_wait(waiter, WEFT_NEVER, n->name);
+        wefti_waiter_wait(waiter, WEFT_NEVER, words_of(n));
 }
 
 int wefti_nursery_await(struct wefti_nursery *n, int64_t until) {

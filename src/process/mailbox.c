@@ -323,6 +323,35 @@ int wefti_mailbox_tell(struct wefti_processes *table, weft_pid to, uint8_t type,
     return -ESRCH;
 }
 
+int wefti_mailbox_ask_to_end(struct wefti_processes *table, weft_pid to, weft_pid from) {
+    struct wefti_message *message = wefti_message_new(table, WEFT_MESSAGE_CANCEL, 0, NULL, 0);
+    if (!message)
+        return -ENOMEM;
+    message->from = from;
+    message->error = -ECANCELED;
+    struct wefti_process *process = wefti_process_lock(table, to);
+    bool put_in = process && !process->asked, first = false;
+    if (put_in) { /* C1 */
+        process->asked = true;
+        first = wefti_mailbox_put_system(process, message);
+    }
+    if (process)
+        wefti_lock_give(&process->lock);
+    if (first)
+        wake(NULL, process); /* C2 */
+    if (!put_in)
+        wefti_message_free(table, message);
+    return process ? 0 : -ESRCH;
+}
+
+void wefti_mailbox_heard(struct wefti_process *process, const struct wefti_message *message) {
+    if (WEFTI_LIKELY(message->type != WEFT_MESSAGE_CANCEL) || message->error != -ECANCELED) /* that of a stop: `told` */
+        return;
+    wefti_lock_take(&process->lock);
+    process->asked = false; /* R1 */
+    wefti_lock_give(&process->lock);
+}
+
 int wefti_mailbox_send(struct wefti_processes *table, struct wefti_process *process, weft_pid to,
                        struct wefti_message *message, int64_t until) {
     if (WEFTI_LIKELY(push(table, process, &process->messages, wefti_pid_generation(to), message)))

@@ -118,7 +118,7 @@ int weft_process_cancel(weft_runtime *rt, weft_pid pid) {
     struct wefti_process *self = wefti_process_self();
     weft_pid from = self && self->table == table ? wefti_process_pid(self)
                                                  : WEFT_PID_NONE; /* one of another runtime has no pid here */
-    return wefti_mailbox_tell(table, pid, WEFT_MESSAGE_CANCEL, 0, from, -ECANCELED, NULL, 0);
+    return wefti_mailbox_ask_to_end(table, pid, from);
 }
 
 /* -- Starting ---------------------------------------------------------------------------------------------- */
@@ -151,7 +151,7 @@ static void settle_in(struct wefti_process *process, const weft_process_spec *sp
     process->bounded = spec->max_messages || spec->max_bytes;
     process->policy = (uint8_t)spec->policy;
     process->trap_exit = spec->trap_exit;
-    process->told = process->awaits = process->outdated = false;
+    process->told = process->awaits = process->outdated = process->asked = false;
     process->reason = 0;
     store_relaxed(&process->wake_blocked, spec->wake_blocked_on_message); /* O2 publishes it, and the next */
     store_relaxed(&process->receiving, !process->is_fiber);

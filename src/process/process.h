@@ -149,6 +149,7 @@ struct wefti_process {
     bool awaits; /* of a bounded mailbox, under the lock: an answer has its place (receive.c) */
     bool
         outdated; /* likewise, of one that drops the oldest: some of `ordered` went, so what is older, in `pending`, goes */
+    bool asked; /* under the lock: a weft_process_cancel is unread, and stands for all that come meanwhile */
     union {
         uint32_t in_flight; /* the process's own: commands */
         uint32_t in_a_row; /* of a fiber: messages that it took without waiting (receive.c) */
@@ -347,6 +348,13 @@ void wefti_mailbox_turn_away(struct wefti_process *process);
 /* Something that the system says: never refused but for want of memory. */
 int wefti_mailbox_tell(struct wefti_processes *table, weft_pid to, uint8_t type, uint64_t tag, weft_pid from, int error,
                        const void *data, size_t size);
+
+/* weft_process_cancel.  Under the lock of a process, C1 is `asked`? else put the message and say so; C2 wake.  The process, which has taken the message out,
+ * R1 takes `asked` back, under the lock, and R2 sees the message.  So a call before R1 is seen at R2, with all its caller did before; and one after R1 puts a
+ * message of its own. */
+int wefti_mailbox_ask_to_end(struct wefti_processes *table, weft_pid to, weft_pid from);
+/* R1: what is about to be seen may be that message. */
+void wefti_mailbox_heard(struct wefti_process *process, const struct wefti_message *message);
 
 /* -- receive.c --------------------------------------------------------------------------------------------- */
 /* Has something come, to the process (`arg`) itself?  For its waits. */

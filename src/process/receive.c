@@ -50,6 +50,8 @@ static bool is_late(const struct wefti_process *self, const struct wefti_message
 static void use(struct wefti_process *self, const struct wefti_message *message) {
     if (message->type == WEFT_MESSAGE && !wefti_message_is_answer(message)) /* that was not counted */
         wefti_mailbox_used(self, 1, wefti_message_weight(message));
+    else
+        wefti_mailbox_heard(self, message);
 }
 
 /* As pick, of a chain that may have to be searched. */

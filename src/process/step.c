@@ -24,6 +24,7 @@ static __attribute__((noinline)) struct wefti_chain gather(struct wefti_process 
         process->in_flight -= message->type == WEFT_MESSAGE_YIELD && process->in_flight;
         if (!message->is_inline && message->outside.release == wefti_socket_unseen)
             message->outside.release = wefti_large_free; /* the connection is the process's now */
+        wefti_mailbox_heard(process, message);
         messages += message->type == WEFT_MESSAGE;
         bytes += message->type == WEFT_MESSAGE ? wefti_message_weight(message) : 0;
         wefti_chain_append(&taken, item);

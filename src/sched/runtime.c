@@ -28,12 +28,18 @@ static int env_number(const char *name, uint64_t *value) {
     return 0;
 }
 
-/* The caller's code is right and his environment is not: say so, since no code can. */
-static int bad_env(const char *name, const char *value, const char *expected) {
+/* Which of the settings it is, in the config or in the environment: say so, since no code can. */
+static int bad(const char *name, const char *value, const char *expected) {
     char text[256];
     int size = snprintf(text, sizeof text, "weft: %s=%.64s: expected %s\n", name, value, expected);
     wefti_write(2, text, size > 0 ? (size_t)size : 0);
     return -EINVAL;
+}
+
+static int bad_field(const char *name, uint64_t value, const char *expected) {
+    char text[24];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    return bad(name, text, expected);
 }
 
 /* The caller's config as this library knows it, then the environment on top. */
@@ -44,7 +50,7 @@ static int settle(const weft_config *given, weft_config *config) {
     if (given) {
         int error = wefti_known_struct(given, offsetof(weft_config, workers), config, sizeof *config);
         if (error)
-            return error;
+            return error == -EINVAL ? bad_field("config.size", given->size, "WEFT_CONFIG_INIT's") : error;
         config->size = sizeof *config;
     }
     const char *sched = wefti_env("WEFT_SCHED");
@@ -54,15 +60,17 @@ static int settle(const weft_config *given, weft_config *config) {
             if (!strcmp(scheds[i]->name, sched))
                 found = i;
         if (!found)
-            return bad_env("WEFT_SCHED", sched, "ring, deque, fifo, sim or reactor");
+            return bad("WEFT_SCHED", sched, "ring, deque, fifo, sim or reactor");
         config->sched = (weft_sched)found;
     }
+    static const char workers_expected[] = "a number up to 1024";
     uint64_t workers = config->workers, seed = config->seed;
     if (env_number("WEFT_WORKERS", &workers) || workers > WEFTI_WORKERS_MAX)
-        return wefti_env("WEFT_WORKERS") ? bad_env("WEFT_WORKERS", wefti_env("WEFT_WORKERS"), "a number up to 1024")
-                                         : -EINVAL;
+        return wefti_env("WEFT_WORKERS") && *wefti_env("WEFT_WORKERS")
+                   ? bad("WEFT_WORKERS", wefti_env("WEFT_WORKERS"), workers_expected)
+                   : bad_field("config.workers", workers, workers_expected);
     if (env_number("WEFT_SEED", &seed))
-        return bad_env("WEFT_SEED", wefti_env("WEFT_SEED"), "a decimal number of 64 bits");
+        return bad("WEFT_SEED", wefti_env("WEFT_SEED"), "a decimal number of 64 bits");
     const char *io = wefti_env("WEFT_IO");
     if (io && *io) {
         static const char *const names[] = {"auto", "epoll", "uring"};
@@ -70,11 +78,17 @@ static int settle(const weft_config *given, weft_config *config) {
         while (found < 3 && strcmp(names[found], io))
             found++;
         if (found == 3)
-            return bad_env("WEFT_IO", io, "epoll, uring or auto");
+            return bad("WEFT_IO", io, "epoll, uring or auto");
         config->poller = (weft_poller)found;
     }
-    if ((unsigned)config->sched >= SCHEDS || (unsigned)config->poller > WEFT_POLLER_URING)
-        return -EINVAL;
+    if ((unsigned)config->sched >= SCHEDS)
+        return bad_field("config.sched", (unsigned)config->sched, "a weft_sched");
+    if ((unsigned)config->poller > WEFT_POLLER_URING)
+        return bad_field("config.poller", (unsigned)config->poller, "a weft_poller");
+    if ((unsigned)config->profile > WEFT_PROFILE_SOVEREIGN)
+        return bad_field("config.profile", (unsigned)config->profile, "a weft_profile");
+    if (!wefti_stack_log2(config->stack_size))
+        return bad_field("config.stack_size", config->stack_size, "1 GiB at most");
     config->workers = (unsigned)workers;
     config->seed = seed;
     return 0;
@@ -178,6 +192,8 @@ static int start_threads(struct weft_runtime *rt) {
         return error;
     }
     rt->workers = rt->idle.workers = started; /* go on with those we got */
+    rt->bias_streak = !rt->heavy_fence ? 0 : started > 1 ? WEFTI_BIAS_STREAK : WEFTI_BIAS_STREAK_ALONE;
+    rt->lifo_stealing = started > 1 && rt->heavy_fence;
     for (uint32_t i = 0; i < started; i++)
         wefti_worker_share(&rt->worker[i], rt->worker[i].shared && started > 1);
     open_gate(rt);
@@ -196,10 +212,6 @@ static int create(weft_config config, weft_runtime **out) {
         rt->workers = WEFTI_WORKERS_MAX;
     rt->driven = config.driven;
     rt->stack_log2 = wefti_stack_log2(config.stack_size ? config.stack_size : (size_t)1 << WEFTI_STACK_DEFAULT_LOG);
-    if (!rt->stack_log2) {
-        wefti_free(rt, sizeof *rt);
-        return -EINVAL;
-    }
     wefti_fork_watch();
     rt->max_processes = config.max_processes;
     rt->global_capacity = config.global_capacity ? config.global_capacity : 65536;
@@ -216,8 +228,6 @@ static int create(weft_config config, weft_runtime **out) {
     wefti_slab_init(&rt->slab, rt);
     wefti_stack_pool_init(&rt->stacks);
     rt->heavy_fence = wefti_fence_heavy_init() == 0;
-    rt->bias_streak = !rt->heavy_fence ? 0 : rt->workers > 1 ? WEFTI_BIAS_STREAK : WEFTI_BIAS_STREAK_ALONE;
-    rt->lifo_stealing = rt->workers > 1 && rt->heavy_fence;
     uint32_t allocated = rt->workers + (rt->sched->control ? 1 : 0);
     rt->worker = wefti_alloc(allocated * sizeof *rt->worker);
     rt->seen = wefti_alloc(allocated * sizeof *rt->seen);

@@ -31,7 +31,7 @@ enum wefti_waits {
     WEFTI_A_JOB,
     WEFTI_TO_READ,
     WEFTI_TO_WRITE,
-    WEFTI_A_NURSERY, /* a fiber has its name instead */
+    WEFTI_A_NURSERY, /* a fiber has its name instead, if it was given one */
     WEFTI_A_TASK,    /* a dump finds its name, if there are not too many */
     WEFTI_WAITS_END
 };

@@ -44,6 +44,44 @@ TEST(config_refuses, "B57 B58") {
     CHECK_EQ(weft_runtime_create(NULL, NULL), -EINVAL);
 }
 
+/* Which of the settings it was. */
+static weft_config bad_config;
+static void create_bad(void *arg) {
+    weft_runtime *rt = arg;
+    CHECK_EQ(weft_runtime_create(&bad_config, &rt), -EINVAL);
+    CHECK_EQ(rt, NULL);
+}
+TEST(config_says_what_is_bad, "B57") {
+    static const struct {
+        size_t at;
+        const char *says;
+    } fields[] = {
+        {offsetof(weft_config, workers), "weft: config.workers=2000: expected a number up to 1024\n"},
+        {offsetof(weft_config, sched), "weft: config.sched=2000: expected a weft_sched\n"},
+        {offsetof(weft_config, poller), "weft: config.poller=2000: expected a weft_poller\n"},
+        {offsetof(weft_config, profile), "weft: config.profile=2000: expected a weft_profile\n"},
+        {offsetof(weft_config, size), "weft: config.size=0: expected WEFT_CONFIG_INIT's\n"},
+        {offsetof(weft_config, stack_size), "weft: config.stack_size=2147483648: expected 1 GiB at most\n"},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        static const weft_config good = WEFT_CONFIG_INIT;
+        bad_config = good;
+        size_t size = i == 4 ? 0 : (size_t)2 << 30;
+        unsigned number = 2000;
+        if (i < 4)
+            memcpy((char *)&bad_config + fields[i].at, &number, sizeof number);
+        else
+            memcpy((char *)&bad_config + fields[i].at, &size, sizeof size);
+        CHECK_STR(fixture_said(create_bad, NULL), fields[i].says);
+    }
+    bad_config = (weft_config)WEFT_CONFIG_INIT;
+    setenv("WEFT_WORKERS", "2x", 1);
+    CHECK_STR(fixture_said(create_bad, NULL), "weft: WEFT_WORKERS=2x: expected a number up to 1024\n");
+    setenv("WEFT_WORKERS", "", 1);
+    bad_config.workers = 2000;
+    CHECK_STR(fixture_said(create_bad, NULL), "weft: config.workers=2000: expected a number up to 1024\n");
+}
+
 struct newer_config {
     weft_config known;
     uint64_t unknown[2];

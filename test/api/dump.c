@@ -194,7 +194,7 @@ API_TEST(dump_wait_always, "", .workers = {2}) {
     REQUIRE_EQ(weft_fiber_spawn(rt, &spec, &task), 0);
     REQUIRE_EVENTUALLY(strstr(dump(rt), " shielded, waits for an event for "));
     weft_task_cancel(task);
-    REQUIRE_EVENTUALLY(strstr(dump(rt), "\"firm\" idle cancelled shielded, waits for nursery for "));
+    REQUIRE_EVENTUALLY(strstr(dump(rt), "\"firm\" idle cancelled shielded, waits for a nursery for "));
     weft_event_set(&event);
     CHECK_EQ(fixture_finish(task).status, -ECANCELED);
     fixture_end(rt);

@@ -124,6 +124,95 @@ static int exit_in_waits(void *arg) {
 }
 API_TEST(process_exit_where_it_waits, "W6 W38", .workers = {1, 2}) { in_process(exit_in_waits, NULL); }
 
+/* -- Asked to end, however often: one that is unread stands for all. */
+
+static bool is_no_cancel(const weft_message *message, void *arg) {
+    *(int *)arg += message->type == WEFT_MESSAGE_CANCEL;
+    return message->type != WEFT_MESSAGE_CANCEL;
+}
+static int asked_often(void *arg) {
+    weft_message m;
+    int seen = 0;
+    (void)arg;
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 1000; i++)
+            REQUIRE_EQ(weft_process_cancel(NULL, weft_self()), 0);
+        CHECK_EQ(weft_receive(&m, is_no_cancel, &seen, WEFT_NOW), -ETIMEDOUT); /* it has been looked at, and not read */
+        CHECK_EQ(seen, round + 1);
+        REQUIRE_EQ(weft_process_cancel(NULL, weft_self()), 0);
+        m = expect(WEFT_MESSAGE_CANCEL);
+        CHECK_EQ(m.error, -ECANCELED);
+        CHECK_EQ(m.from, weft_self());
+        expect_none();
+    }
+    return 0;
+}
+API_TEST(process_cancel_is_one, "W29", .workers = {1, 2}) { in_process(asked_often, NULL); }
+
+/* Counts them while others ask, and sees each one's last: what was written before a call that came after the last read. */
+enum { ASKERS = 4 };
+static atomic_int asks[ASKERS], cancels_read;
+static int ask_and_ask(void *arg) {
+    int which = *(int *)arg, turns = fixture_is_slow() ? 200 : 5000;
+    for (int i = 1; i <= turns; i++) {
+        atomic_store_explicit(&asks[which], i, memory_order_relaxed);
+        int error = weft_process_cancel(NULL, weft_whereis(NULL, "asked"));
+        REQUIRE(error == 0 || (error == -ESRCH && i == turns)); /* of the last, another's message may have told */
+        if (i % 7 == 0)
+            weft_yield();
+    }
+    return 0;
+}
+static bool all_have_asked(void) {
+    for (int i = 0; i < ASKERS; i++)
+        if (atomic_load_explicit(&asks[i], memory_order_relaxed) < (fixture_is_slow() ? 200 : 5000))
+            return false;
+    return true;
+}
+static int hear_asks(void *state, const weft_message *events, size_t count, weft_step *out) {
+    (void)state;
+    for (size_t i = 0; i < count; i++)
+        CHECK_EQ(events[i].type, WEFT_MESSAGE_CANCEL);
+    REQUIRE_LT(count, 2);
+    atomic_fetch_add(&cancels_read, (int)count);
+    out->status = count && all_have_asked() ? WEFT_STEP_DONE : WEFT_STEP_IDLE;
+    return 0;
+}
+static const weft_process_class hears_asks = {.size = sizeof hears_asks, .step = hear_asks};
+static int hear_asks_alone(void *arg) {
+    (void)arg;
+    do {
+        expect(WEFT_MESSAGE_CANCEL);
+        atomic_fetch_add(&cancels_read, 1);
+    } while (!all_have_asked());
+    return 0;
+}
+API_TEST(process_cancel_none_is_lost, "W29 W33", .workers = {1, 2, 4}) {
+    static const int number[ASKERS] = {0, 1, 2, 3};
+    for (int kind = 0; kind < 2; kind++) {
+        weft_runtime *rt = fixture_begin_patient();
+        weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+        weft_task *asked, *asker[ASKERS];
+        spec.registered = "asked";
+        if (kind)
+            spec.class_ = &hears_asks;
+        else
+            spec.fn = hear_asks_alone;
+        atomic_store(&cancels_read, 0);
+        for (int i = 0; i < ASKERS; i++)
+            atomic_store(&asks[i], 0);
+        REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, &asked), 0);
+        for (int i = 0; i < ASKERS; i++)
+            REQUIRE_EQ(weft_fiber_go(rt, ask_and_ask, (void *)(uintptr_t)&number[i], &asker[i]), 0);
+        for (int i = 0; i < ASKERS; i++)
+            CHECK_EQ(fixture_finish(asker[i]).status, 0);
+        CHECK_EQ(fixture_finish(asked).status, 0);
+        printf("%d read\n", atomic_load(&cancels_read));
+        CHECK_GE(atomic_load(&cancels_read), 1);
+        fixture_end(rt);
+    }
+}
+
 /* -- Links. */
 
 /* A ring of processes that do not trap: one fails, and all end for that reason.  Nobody of it is left, and the one who traps hears of his own once. */

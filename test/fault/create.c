@@ -2,6 +2,9 @@
 #define _GNU_SOURCE
 #include "sweep.h"
 
+#include "queue/bias.h"
+#include "sched/runtime.h"
+
 #include <sys/resource.h>
 
 static unsigned fewest, most;
@@ -14,6 +17,9 @@ static void create_and_use(void) {
     unsigned workers = weft_runtime_workers(rt);
     fewest = workers < fewest ? workers : fewest;
     most = workers > most ? workers : most;
+    CHECK_EQ(rt->lifo_stealing,
+             workers > 1 && rt->heavy_fence); /* by how many there are, not by how many were asked for */
+    CHECK(rt->bias_streak == (!rt->heavy_fence ? 0 : workers > 1 ? WEFTI_BIAS_STREAK : WEFTI_BIAS_STREAK_ALONE));
     atomic_uint ran = 0;
     unsigned accepted = 0;
     for (int i = 0; i < 20; i++) {

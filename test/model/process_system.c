@@ -86,6 +86,70 @@ MC_TEST(process_exit_against_start, .proves = "W2 W6 W10", .bound = 2, .stale_co
     finish_with(-ECANCELED);
 }
 
+/* -- Two ask it to end: one message stands for both, or each has its own.  Who reads the last sees what both did before. */
+
+static _Atomic int said[2];
+static _Atomic int read_so_far;
+
+static bool both_have_said(size_t more) {
+    int messages = load_relaxed(&read_so_far) + (int)more;
+    store_relaxed(&read_so_far, messages); /* by the process only */
+    mc_assert(messages <= 2);
+    return load_relaxed(&said[0]) && load_relaxed(&said[1]); /* ordered by what was read: else it would wait for ever */
+}
+
+static void ask_to_end(void *arg) {
+    store_relaxed(&said[(intptr_t)arg], 1); /* before the call, that is all */
+    int error = weft_process_cancel(rt, pid);
+    mc_assert(error == 0 || error == -ESRCH); /* the other's message has shown both */
+}
+
+static int hear_all(void *arg) {
+    (void)arg;
+    for (weft_message m;;) {
+        mc_assert(weft_receive(&m, NULL, NULL, WEFT_NEVER) == 0 && m.type == WEFT_MESSAGE_CANCEL);
+        if (both_have_said(1))
+            return 0;
+    }
+}
+static int step_until_all(void *state, const weft_message *events, size_t count, weft_step *out) {
+    (void)state;
+    for (size_t i = 0; i < count; i++)
+        mc_assert(events[i].type == WEFT_MESSAGE_CANCEL);
+    out->status = count && both_have_said(count) ? WEFT_STEP_DONE : WEFT_STEP_IDLE;
+    return 0;
+}
+static const weft_process_class hears_all = {.size = sizeof hears_all, .step = step_until_all};
+
+static void two_ask(weft_process_spec spec) {
+    start();
+    mc_atomic_begin();
+    mc_assert(weft_process_spawn(rt, &spec, &pid, &task) == 0);
+    mc_atomic_end();
+    int other = mc_spawn(ask_to_end, (void *)1);
+    ask_to_end(NULL);
+    mc_join(other);
+    weft_result result;
+    mc_assert(weft_join(task, &result, WEFT_NEVER) == 0 && result.status == 0);
+    weft_task_drop(task);
+    mc_outcome("%s", load_relaxed(&read_so_far) == 2 ? "two" : "one");
+    model_close(rt);
+}
+
+MC_TEST(process_cancel_stands_for_all, .proves = "W29 W33", .bound = 2, .stale_counts = true, .seconds = 5,
+        .outcomes = "one two") {
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    spec.fn = hear_all;
+    two_ask(spec);
+}
+
+MC_TEST(process_cancel_stands_for_all_class, .proves = "W29 W33", .bound = 2, .stale_counts = true, .seconds = 5,
+        .outcomes = "one two") {
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    spec.class_ = &hears_all;
+    two_ask(spec);
+}
+
 /* -- It ends with that unread. */
 
 static int end_at_once(void *arg) {
