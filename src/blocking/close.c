@@ -18,7 +18,6 @@ static bool drop_queued(struct weft_pool *pool) {
         wefti_job_unlink(&pool->queue, job);
         wefti_job_append(&pool->running, job);
         job->state = WEFTI_JOB_RUNNING;
-        job->began = wefti_clock();
         job->error = -ECANCELED;
         wefti_lock_give(&pool->lock);
         if (job->drop)

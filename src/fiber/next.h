@@ -29,7 +29,7 @@ struct wefti_goal {
 };
 
 /* The next fiber, which is w->current already, and its stack; or the loop's.  `next`: a task that has been taken out of a queue, or NULL.
- * `here`: a stack that is free, which a new fiber may use. */
+ * `here`: a stack that is free, which a new fiber may use.  The worker does not search: it has found what leaves now (worker.c, turn). */
 struct wefti_goal wefti_go_on(struct wefti_worker *w, struct wefti_stack *here, struct weft_task *next);
 
 /* Many that are woken together, as by a poller or a timer, run one after another on stacks that have left the caches since: while one runs,

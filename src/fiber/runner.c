@@ -99,8 +99,6 @@ struct wefti_goal wefti_go_on(struct wefti_worker *w, struct wefti_stack *here, 
             break;
         }
         wefti_worker_spend(w);
-        if (WEFTI_UNLIKELY(w->searching | w->owes_watch))
-            wefti_worker_found(w);
         if (!wefti_worker_begin(w, next))
             continue;
         if (next->home) {

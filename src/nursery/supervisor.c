@@ -121,9 +121,10 @@ static int wait_once(struct supervisor *sup, sup_event *event, size_t at, int64_
     if (!why)
         return 0;
     wefti_lock_take(&n->lock);
-    bool gone = wefti_waiters_remove(&sup->waiters, &waiter);
+    wefti_waiters_remove(&sup->waiters,
+                         &waiter); /* or it was served after all: who is late, or to end, is so all the same */
     wefti_lock_give(&n->lock);
-    return gone ? why : 0; /* else: served after all */
+    return why;
 }
 
 /* Until it has come about. */
@@ -158,7 +159,7 @@ static void stop(struct wefti_sup *sup, size_t at) {
         return;
     /* We are to end, and so are all of them, also if a shield was over us: theirs hold no longer than that. */
     struct wefti_nursery *n = wefti_nursery_of(&supervisor_of(sup)->nursery);
-    if (n->shielded || goes_on(sup)) /* else they have been told */
+    if (n->shielded) /* else who has cancelled us tells them */
         wefti_nursery_cancel_own(n, WEFT_REASON_PARENT);
     wait_for(supervisor_of(sup), has_ended, at, WEFT_NEVER, true);
 }

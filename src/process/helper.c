@@ -21,16 +21,10 @@ int wefti_helper_begin(struct wefti_helper *helper, const weft_command *command,
     wefti_lock_take(&process->lock);
     wefti_record_put(process, helper->record);
     wefti_lock_give(&process->lock);
-    struct wefti_message *record = helper->record; /* the helper may be gone after the next line */
     weft_task *handle;
-    int error = wefti_spawn_submit_born(room, &handle);
-    if (error) {
-        wefti_lock_take(&process->lock);
-        wefti_record_take(process, record);
-        wefti_lock_give(&process->lock);
-        wefti_message_free(process->table, record);
-    }
-    return error;
+    int error = wefti_spawn_submit_born(room, &handle); /* the helper may be gone after this line */
+    wefti_assert(!error, (unsigned)-error); /* only from outside of its workers it could be refused */
+    return 0;
 }
 
 void wefti_helper_end(struct wefti_helper *helper) {

@@ -29,7 +29,7 @@ struct wefti_helper {
     void (*release)(void *data);
 };
 
-/* The task is made, not yet born: its record goes into the list, and it begins.  0; -ENOMEM; -EAGAIN, -ESHUTDOWN: the task is gone. */
+/* The task is made, not yet born: its record goes into the list, and it begins.  0; -ENOMEM: the task is gone. */
 int wefti_helper_begin(struct wefti_helper *helper, const weft_command *command, struct wefti_room *room);
 /* H1, H2: at its very end. */
 void wefti_helper_end(struct wefti_helper *helper);

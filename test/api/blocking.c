@@ -232,10 +232,14 @@ API_TEST(blocking_bounds, "B57", .workers = {1, 2}) {
         REQUIRE_EVENTUALLY(job[i].dropped == 1);
     }
     REQUIRE_EVENTUALLY(stats_of(pool).threads == 1); /* the others were idle too long */
+    REQUIRE_EVENTUALLY(stats_of(pool).idle == 1);
     CHECK_EQ(stats_of(pool).completed, JOBS);
     CHECK_EQ(more.dropped, 0);
     /* And back again. */
-    struct job again = {.release = true};
+    struct job again = {0};
+    occupy(pool, &again);
+    CHECK_EQ(stats_of(pool).idle, 0);
+    again.release = true;
     spec = spec_of(pool, &again);
     CHECK_EQ(weft_blocking_call(&spec, NULL, WEFT_NEVER), 0);
     fixture_end(rt);

@@ -1,5 +1,6 @@
 /* blocking_end.c - the end of runtimes and pools with blocking work: waited for, named, or dropped. */
 #include "blocking.h"
+#include "dump_fixture.h"
 
 /* Everything accepted is done, if there is time. */
 API_TEST(blocking_stop_waits, "", .workers = {1, 2}) {
@@ -115,4 +116,52 @@ TEST(blocking_dropped_do_not_begin, "B57") {
         CHECK_EQ(dropped[i].ran, i == 0);
         CHECK_EQ(dropped[i].dropped, 1);
     }
+}
+
+/* Who asked is cancelled while his job is dropped: he waits for the end of that, and does not drop it once more. */
+struct cut {
+    weft_runtime *rt;
+    weft_task *task;
+    struct asking asking;
+    struct job job;
+    atomic_bool begun;
+};
+static struct cut cut;
+
+static void cancel_who_asked(void *arg) {
+    CHECK_EQ(stats_of(closing).running, 2); /* as one that runs */
+    if (!atomic_exchange(&cut.begun, true)) {
+        weft_task_cancel(cut.task);
+        REQUIRE_EVENTUALLY(cut.asking.left || strstr(dump(cut.rt), "a blocking job that has begun"));
+        CHECK(!cut.asking.left);
+    }
+    on_drop(arg);
+}
+
+static void close_beside(unsigned index, void *arg) {
+    struct job *running = arg;
+    if (index == 0) {
+        CHECK_EQ(weft_pool_destroy(closing, WEFT_NOW), -ECANCELED);
+    } else {
+        REQUIRE_EVENTUALLY(cut.job.dropped);
+        running->release = true;
+    }
+}
+
+API_TEST(blocking_cancelled_while_dropped, "R2", .workers = {1, 2}, .sched = "ring deque fifo reactor") {
+    static struct job running;
+    cut.rt = fixture_begin_patient();
+    closing = begin_pool_with(1, 1, 0, 0, WEFT_NEVER);
+    occupy(closing, &running);
+    cut.asking.spec = spec_of(closing, &cut.job);
+    cut.asking.spec.drop = cancel_who_asked;
+    cut.task = start_asking(cut.rt, &cut.asking);
+    REQUIRE_EVENTUALLY(stats_of(closing).queued == 1);
+    harness_threads(2, close_beside, &running);
+    fixture_finish(cut.task);
+    CHECK_EQ(cut.asking.error, -ECANCELED);
+    CHECK_EQ(cut.job.ran, 0);
+    CHECK_EQ(cut.job.dropped, 1);
+    CHECK_EQ(running.ran, 1);
+    fixture_end(cut.rt);
 }

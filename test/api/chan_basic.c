@@ -274,6 +274,25 @@ TEST(chan_refuses_nonsense, "R26") {
     CHECK_EQ(ch, untouched);
 }
 
+/* The most that there may be, of values without size: there is nothing to allocate. */
+TEST(chan_of_the_largest_capacity, "R26") {
+    weft_chan *ch, room;
+    weft_broadcast *b;
+    REQUIRE_EQ(weft_chan_create(0, WEFT_CHAN_CAPACITY_MAX, &ch), 0);
+    CHECK_EQ(weft_chan_capacity(ch), WEFT_CHAN_CAPACITY_MAX);
+    CHECK_EQ(weft_chan_send(ch, NULL, WEFT_NOW), 0);
+    weft_chan_drop(ch);
+    CHECK_EQ(weft_chan_create(0, WEFT_CHAN_CAPACITY_MAX + 1, &ch), -EINVAL);
+    REQUIRE_EQ(weft_chan_init(&room, 0, WEFT_CHAN_CAPACITY_MAX, NULL), 0);
+    CHECK_EQ(weft_chan_fini(&room), 0);
+    CHECK_EQ(weft_chan_init(&room, 0, WEFT_CHAN_CAPACITY_MAX + 1, NULL), -EINVAL);
+    REQUIRE_EQ(weft_broadcast_create(0, WEFT_CHAN_CAPACITY_MAX, &b), 0);
+    weft_broadcast_drop(b);
+    CHECK_EQ(weft_broadcast_create(0, WEFT_CHAN_CAPACITY_MAX + 1, &b), -EINVAL);
+    REQUIRE_EQ(weft_broadcast_create(WEFT_CHAN_VALUE_MAX, 1, &b), 0);
+    weft_broadcast_drop(b);
+}
+
 /* A channel on the stack of who receives the last value goes away at once, whatever the sender still has to do. */
 static int send_to_parent(void *arg) { return send_int(arg, 1); }
 

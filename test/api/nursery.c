@@ -59,6 +59,11 @@ TEST(nursery_block_refused, "J32") {
     WEFT_NURSERY(n, &status) { entered = true; }
     CHECK(!entered);
     CHECK_EQ(status, -EINVAL);
+    /* Nor is it left, whatever was in its memory before. */
+    weft_nursery n;
+    memset(&n, 1, sizeof n);
+    CHECK_EQ(weft_nursery_enter(&n, NULL, NULL), NULL);
+    weft_nursery_leave(&n);
 }
 
 static int worker_runs_others(void *arg) {

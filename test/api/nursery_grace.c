@@ -117,24 +117,37 @@ API_TEST(nursery_grace_after_a_shield, "J24 J25", .workers = {1, 2}) {
     CHECK_EQ(in_fiber(grace_after_a_shield, NULL), -ECANCELED);
 }
 
-/* ... also for supervised ones, whose supervisor is under a shield and has no limit. */
+/* ... also for supervised ones, whose supervisor is under a shield and has no limit; also when they were cancelled before (arg). */
+static int cancel_all_once_there(void *arg) {
+    if (!arg)
+        return 0;
+    YIELD_UNTIL(did.entered == 2);
+    atomic_store(&failing, weft_nursery_parent());
+    weft_nursery_cancel(weft_nursery_parent());
+    return 0;
+}
+
 static int supervise_under_a_shield(void *arg) {
     weft_task *self = weft_task_self();
     weft_supervisor_config config = WEFT_SUPERVISOR_CONFIG_INIT;
     weft_supervised_fiber children[] = {{"a", stubborn, NULL, WEFT_RESTART_PERMANENT, 0},
-                                        {"b", stubborn, NULL, WEFT_RESTART_PERMANENT, 0}};
-    (void)arg;
+                                        {"b", stubborn, NULL, WEFT_RESTART_PERMANENT, 0},
+                                        {"c", cancel_all_once_there, arg, WEFT_RESTART_TEMPORARY, 0}};
     config.grace = -1;
     REQUIRE_EQ(weft_shield(self), 0);
-    CHECK_EQ(weft_supervise(&config, children, 2), -ECANCELED);
+    CHECK_EQ(weft_supervise(&config, children, 3), -ECANCELED);
     CHECK_EQ(weft_unshield(self), 0);
     return 0;
 }
 
-static int grace_supervised(void *arg) { return with_grace(supervise_under_a_shield, arg, 2, NULL); }
+static int grace_supervised(void *arg) {
+    atomic_store(&failing, NULL);
+    return with_grace(supervise_under_a_shield, arg, 2, arg ? &failing : NULL);
+}
 
 API_TEST(nursery_grace_supervised, "J24 J25", .workers = {1, 2}) {
     CHECK_EQ(in_fiber(grace_supervised, NULL), -ECANCELED);
+    CHECK_EQ(in_fiber(grace_supervised, STATUS(1)), -ECANCELED);
 }
 
 /* One that is longer than time itself, or below 0 as a runtime's or a pool's, is none. */

@@ -127,6 +127,22 @@ API_TEST(process_supervisor_one_for_one, "W6", .workers = {1, 2}) {
     CHECK_STR(story(), "S0 S1 S2 E1 S1 E2 E1 E0");
 }
 
+/* Its own name, or that by which others need it. */
+static int has_name(void *arg) {
+    CHECK_STR(weft_task_name(weft_task_self()), (const char *)arg);
+    atomic_fetch_add(&runs, 1);
+    return 0;
+}
+
+API_TEST(process_supervisor_names, "W6", .workers = {1, 2}) {
+    weft_process_child children[] = {WEFT_PROCESS_CHILD("a", has_name, (void *)"a"),
+                                     WEFT_PROCESS_CHILD("b", has_name, (void *)"own")};
+    children[1].spec.name = "own";
+    children[0].restart = children[1].restart = WEFT_RESTART_TEMPORARY;
+    supervise(config_of(WEFT_STRATEGY_ONE_FOR_ONE, 0), children, 2, 0);
+    CHECK_EQ(runs, 2);
+}
+
 /* -- Asked or made to end. */
 
 /* Has others end the supervisor while that stops it. */

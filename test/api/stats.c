@@ -49,6 +49,54 @@ API_TEST(stats_sums, "B34 B45", .workers = {1, 2, 4}) {
     fixture_end(rt);
 }
 
+/* Fibers that follow each other without the loop are polls as others: those that yield, stay or move; and new ones. */
+static int yield_often(void *arg) {
+    (void)arg;
+    for (int i = 0; i < 2000; i++)
+        weft_yield();
+    return 0;
+}
+
+static int count_one(void *arg) {
+    atomic_fetch_add((atomic_uint *)arg, 1);
+    return 0;
+}
+
+static int spawn_short(void *arg) {
+    static atomic_uint ran;
+    (void)arg;
+    for (int i = 0; i < 200; i++) {
+        for (int j = 0; j < 20; j++)
+            REQUIRE_EQ(weft_fiber_go(NULL, count_one, &ran, NULL), 0);
+        weft_yield();
+    }
+    return 0;
+}
+
+static void count_ticks(weft_fiber_fn fn, bool migrate, uint64_t polls) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
+    spec.fn = fn;
+    spec.migrate = migrate;
+    for (int i = 0; i < 4; i++)
+        REQUIRE_EQ(weft_fiber_spawn(rt, &spec, NULL), 0);
+    REQUIRE_EVENTUALLY(weft_stats_live(rt) == 0);
+    REQUIRE_EVENTUALLY(weft_stats_parked(rt) == weft_runtime_workers(rt));
+    CHECK_GE(of_worker(rt, -1).polls, polls);
+    for (int i = 0; i < (int)weft_runtime_workers(rt); i++) {
+        weft_stats one = of_worker(rt, i);
+        CHECK_GE(one.ticks + 1, one.polls / 128);
+        CHECK_LE(one.ticks, one.polls / 128 + 1);
+    }
+    fixture_end(rt);
+}
+
+API_TEST(stats_ticks_of_fibers, "B34 B45", .workers = {1, 2}) {
+    count_ticks(yield_often, false, 4 * 2000);
+    count_ticks(yield_often, true, 4 * 2000);
+    count_ticks(spawn_short, false, 4 * 4000);
+}
+
 static weft_poll spawn_inside(weft_task *self, void *state) {
     static atomic_uint ran;
     for (int i = 0; i < *(int *)state; i++)

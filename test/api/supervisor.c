@@ -94,6 +94,19 @@ API_TEST(supervisor_kinds, "J3", .workers = {1, 2}) {
     CHECK_EQ(given_up, 1); /* one of the others may end after that */
 }
 
+/* Each has its name. */
+static int has_name(void *arg) {
+    CHECK_STR(weft_task_name(weft_task_self()), (const char *)arg);
+    return end_well(NULL);
+}
+
+API_TEST(supervisor_names, "J3", .workers = {1, 2}) {
+    const weft_supervised_fiber children[] = {{"a", has_name, (void *)"a", WEFT_RESTART_TEMPORARY, 0},
+                                              {NULL, has_name, (void *)"child", WEFT_RESTART_TEMPORARY, 0}};
+    supervise(config_of(WEFT_STRATEGY_ONE_FOR_ONE, 0), children, 2, 0);
+    CHECK_EQ(runs, 2);
+}
+
 /* -- Strategies -------------------------------------------------------------------------------------------------------- */
 
 /* Fails once the others are there, so often; then waits. */
@@ -319,6 +332,34 @@ API_TEST(supervisor_cancelled_in_pause, "J3 J25", .workers = {1, 2}, .sched = "r
         CHECK_EQ(runs, i + 1);
     }
     fixture_end(rt);
+}
+
+/* The nursery is cancelled by a child that is stopped before a pause: that is not waited for. */
+static int cancel_all_when_stopped(void *arg) {
+    int why = wait_for_ever(arg);
+    weft_nursery_cancel(weft_nursery_parent());
+    return why;
+}
+
+static int fail_beside(void *arg) {
+    YIELD_UNTIL(did.entered >= 1);
+    return fail_often(arg);
+}
+
+static int supervise_for_ages(void *arg) {
+    const weft_supervised_fiber children[] = {{"a", cancel_all_when_stopped, NULL, WEFT_RESTART_PERMANENT, 0},
+                                              {"b", fail_beside, STATUS(1000), WEFT_RESTART_PERMANENT, 0}};
+    weft_supervisor_config config = config_of(WEFT_STRATEGY_ONE_FOR_ALL, 0);
+    config.backoff_min = config.backoff_max = INT64_MAX / 4;
+    (void)arg;
+    CHECK_EQ(weft_supervise(&config, children, 2), -ECANCELED);
+    CHECK_LT(weft_now() - told.event[3].at, config.backoff_min / 2); /* virtual, perhaps */
+    return 0;
+}
+
+API_TEST(supervisor_all_cancelled_before_pause, "J3 J25", .workers = {1, 2}) {
+    CHECK_EQ(in_fiber(supervise_for_ages, NULL), 0);
+    CHECK_STR(story(), "S0 S1 E1 E0");
 }
 
 /* A child that does not want to end is given 10 s. */

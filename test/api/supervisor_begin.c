@@ -15,7 +15,7 @@ static struct {
 static bool begun_in_order(unsigned count) {
     bool so = atomic_load(&begun.count) == count;
     for (unsigned i = 0; so && i < count; i++)
-        so = atomic_load(&begun.child[i]) == (intptr_t)i;
+        so = atomic_load(&begun.child[i]) == (intptr_t)(i % COUNT);
     return so;
 }
 static void note_begin(void *child) {
@@ -43,6 +43,27 @@ API_TEST(supervisor_begin_in_order, "J3", .workers = {1}) {
         children[i] = (weft_supervised_fiber){"child", begin_and_end, STATUS(i), WEFT_RESTART_TEMPORARY, 0};
     CHECK_EQ(in_fiber(supervise_fibers, children), 0);
     CHECK(begun_in_order(COUNT));
+}
+
+/* ... also when all are started again: the last fails when it has begun for the first time, the others wait until then. */
+static int begin_twice(void *arg) {
+    note_begin(arg);
+    if (atomic_load(&begun.count) > COUNT)
+        return 0;
+    return (intptr_t)arg == COUNT - 1 ? -EIO : weft_sleep_until(WEFT_NEVER);
+}
+
+static int supervise_fibers_twice(void *children) {
+    weft_supervisor_config config = config_of(WEFT_STRATEGY_ONE_FOR_ALL, 0);
+    return weft_supervise(&config, children, COUNT);
+}
+
+API_TEST(supervisor_begin_in_order_again, "J3", .workers = {1}) {
+    weft_supervised_fiber children[COUNT];
+    for (size_t i = 0; i < COUNT; i++)
+        children[i] = (weft_supervised_fiber){"child", begin_twice, STATUS(i), WEFT_RESTART_TRANSIENT, 0};
+    CHECK_EQ(in_fiber(supervise_fibers_twice, children), 0);
+    CHECK(begun_in_order(2 * COUNT));
 }
 
 /* The supervisor is cancelled while it waits for one that has not begun: that one never does, nor are others started. */
@@ -102,6 +123,29 @@ API_TEST(process_supervisor_begin_in_order, "W6", .workers = {1}) {
     }
     in_process(supervise_processes, children);
     CHECK(begun_in_order(COUNT));
+}
+
+static int supervise_processes_twice(void *children) {
+    weft_supervisor_config config = config_of(WEFT_STRATEGY_ONE_FOR_ALL, 0);
+    CHECK_EQ(weft_process_supervise(&config, children, COUNT), 0);
+    return 0;
+}
+
+static int begin_process_twice(void *arg) {
+    note_begin(arg);
+    if (atomic_load(&begun.count) > COUNT)
+        return 0;
+    return (intptr_t)arg == COUNT - 1 ? -EIO : sit(NULL);
+}
+
+API_TEST(process_supervisor_begin_in_order_again, "W6", .workers = {1}) {
+    weft_process_child children[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        children[i] = (weft_process_child)WEFT_PROCESS_CHILD("child", begin_process_twice, (void *)i);
+        children[i].restart = WEFT_RESTART_TRANSIENT;
+    }
+    in_process(supervise_processes_twice, children);
+    CHECK(begun_in_order(2 * COUNT));
 }
 
 /* One is ended before it has begun: that is its end, and the others are started. */

@@ -236,6 +236,72 @@ TEST(process_commands_at_once_out_of_memory, "W28 W39", .timeout = 120) {
         sweep(commands_at_once);
 }
 
+/* -- A command that waits, when the last node has gone to a message: there is none for the record of its helper.  A timer; a
+ * fiber, which may lack memory for its job before. */
+
+static struct {
+    bool fiber, has_job;
+    unsigned messages;
+    int error;
+} last;
+
+/* Nothing else is to fail: what it allocates before the record is there. */
+static void ask_for_helper(weft_step *out, weft_deadline until) {
+    weft_command_chan receive = {chan, sizeof(int), until};
+    weft_command_timer timer = {until};
+    if (last.fiber)
+        REQUIRE_EQ(weft_yield_command(out, WEFT_COMMAND_CHAN_RECV, 1, &receive, sizeof receive), 0);
+    else
+        REQUIRE_EQ(weft_yield_command(out, WEFT_COMMAND_TIMER, 1, &timer, sizeof timer), 0);
+}
+
+static int ask_when_full(void *state, const weft_message *events, size_t count, weft_step *out) {
+    int *stage = state;
+    for (size_t i = 0; i < count; i++) {
+        wefti_fault_set(-1, false);
+        if (events[i].type == WEFT_MESSAGE_YIELD)
+            last.error = events[i].error;
+        else
+            last.messages--;
+    }
+    out->status = WEFT_STEP_CONTINUE;
+    if (*stage == 0) { /* so that tasks and stacks are there */
+        ask_for_helper(out, weft_after(1));
+        ++*stage;
+    } else if (*stage == 1 && last.error != 1 && !count) { /* what came has been given back */
+        last.error = 1;
+        ask_for_helper(out, WEFT_NEVER);
+        for (wefti_fault_set(0, true); weft_send(NULL, weft_self(), 0, NULL, 0) == 0;)
+            last.messages++;
+        wefti_fault_set(last.has_job, true);
+        ++*stage;
+    } else if (*stage == 2 && last.error != 1 && !last.messages) {
+        out->status = WEFT_STEP_DONE;
+    }
+    return 0;
+}
+static const weft_process_class full = {.size = sizeof full, .state_size = sizeof(int), .step = ask_when_full};
+
+TEST(process_helper_without_a_node, "W28 W39") {
+    weft_config config = WEFT_CONFIG_INIT;
+    config.workers = 1; /* whose nodes are all that there are */
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    spec.class_ = &full;
+    REQUIRE_EQ(weft_chan_create(sizeof(int), 1, &chan), 0);
+    for (int i = 0; i < 3; i++) {
+        weft_runtime *rt = fixture_begin(&config);
+        weft_task *task;
+        last.fiber = i > 0;
+        last.has_job = i > 1;
+        last.error = 1;
+        REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, &task), 0);
+        CHECK_EQ(fixture_finish(task).status, 0);
+        CHECK_EQ(last.error, -ENOMEM);
+        fixture_end(rt);
+    }
+    CHECK_EQ(weft_chan_destroy(chan), 0);
+}
+
 /* -- A supervisor, and children that need each other. */
 
 static int end_at_once(void *arg) { return (void)arg, 0; }

@@ -3,169 +3,7 @@
  * What each hears is held against what was said: messages of one sender come once and in order, all of them if the mailbox drops none; a monitor
  * tells once, when its process has ended and its names are free; a link tells once, or ends its owner; a command completes once, with its tag; a step is
  * that of the last upgrade; what was lent is given back.  Who asked for something goes on only when it has come: what is lost is a hang. */
-#include "../api/process.h"
-
-#include <weft/command.h>
-
-enum { CREW = 16, MINE = 6, NAMES = 4, HEARD = 128, COMMANDS = 4, STRANGERS = 3, STAY = 1024 };
-
-enum kind { NUMBERED, PING, PONG, PUBLISHED, LOOSE, ASKED };
-struct said {
-    uint32_t kind, by;
-    uint64_t number;
-    char more[24]; /* not always: it does not fit into a message */
-};
-enum { SHORT = offsetof(struct said, more) };
-
-struct speaker {
-    uint64_t random;
-    uint32_t birth;
-    uint64_t published;
-    struct {
-        weft_pid pid;
-        uint64_t next;
-    } sent[CREW]; /* to whom is in that place now */
-};
-
-struct actor {
-    struct speaker speaker;
-    unsigned place, left; /* to do */
-    bool trap;
-    bool stubborn, stays; /* is not to be cancelled; was told that all end, and will not */
-    bool doomed; /* one that it is linked to has ended: it is about to */
-    bool over;
-    unsigned version;
-    struct {
-        uint32_t by;
-        uint64_t next, published;
-    } heard[HEARD];
-    struct {
-        uint64_t number; /* 0: free */
-        weft_pid pid;
-        bool late; /* weft_demonitor said so */
-        bool ping; /* it is to answer */
-    } monitor[MINE];
-    struct {
-        weft_pid pid; /* 0: free */
-        bool taken_back;
-    } link[MINE]; /* those that it made itself, to others in higher places */
-    weft_pid exit_of[MINE]; /* the last ones that were linked to it */
-    unsigned exits;
-    uint64_t command[COMMANDS], commands; /* their tags, 0: free; asked so far */
-};
-
-static weft_runtime *runtime;
-static _Atomic weft_pid crew[CREW];
-static _Atomic weft_pid staying[STAY]; /* those that will not end by themselves */
-static atomic_uint stayed, born, to_bear, opened, closed, lent, given_back, told_of_exit, told_of_end, pongs, upgrades,
-    doomed, completed, refused_room;
-static atomic_bool stopping, done;
-static const char *const name_of[NAMES] = {"a", "b", "c", "d"};
-
-static unsigned draw(struct speaker *me, unsigned below) {
-    return (unsigned)(harness_random(&me->random) >> 24) % below;
-}
-static weft_pid somebody(struct speaker *me) { return atomic_load(&crew[draw(me, CREW)]); }
-
-/* -- Places: every second one is a class; half of them have mailboxes without bound, the others one of each policy. */
-
-static bool is_class(unsigned place) { return place % 2; }
-static bool is_bounded(unsigned place) { return place / 2 % 2; }
-static weft_mailbox_policy policy_of(unsigned place) { return (weft_mailbox_policy)(place / 4); }
-static bool drops(unsigned place) { return is_bounded(place) && policy_of(place) >= WEFT_MAILBOX_DROP_NEWEST; }
-
-/* -- Saying. */
-
-static void give_back(void *data) {
-    atomic_fetch_add(&given_back, 1);
-    free(data);
-}
-
-static int say(struct speaker *me, weft_pid pid, uint32_t kind, uint64_t number, bool waits, bool lends) {
-    struct said said = {kind, me->birth, number, ""};
-    if (!lends || draw(me, 4))
-        return (waits ? weft_send : weft_try_send)(runtime, pid, kind, &said, draw(me, 4) ? SHORT : sizeof said);
-    struct said *copy = malloc(sizeof said);
-    REQUIRE(copy);
-    *copy = said;
-    int error = weft_send_ref(runtime, pid, kind, copy, sizeof said, give_back);
-    atomic_fetch_add(&lent, !error);
-    if (error)
-        free(copy);
-    return error;
-}
-
-/* The next message to who was in that place a moment ago.  waits: for room. */
-static int say_next(struct speaker *me, unsigned place, weft_pid pid, uint32_t kind, bool waits) {
-    if (me->sent[place].pid != pid) {
-        me->sent[place].pid = pid;
-        me->sent[place].next = 0;
-    }
-    bool may_wait = is_bounded(place) && policy_of(place) == WEFT_MAILBOX_BLOCK; /* as what is lent always does */
-    int error = say(me, pid, kind, me->sent[place].next, waits, waits || !may_wait);
-    REQUIRE(error == 0 || error == -ESRCH || error == -ECANCELED || (error == -ENOBUFS && is_bounded(place)));
-    me->sent[place].next += !error;
-    atomic_fetch_add(&refused_room, error == -ENOBUFS);
-    return error;
-}
-
-/* -- Being born. */
-
-static int live(void *arg);
-static const weft_process_class of_version[2];
-
-/* Its number, place and whether it traps exits, in one. */
-static uintptr_t character(uint32_t birth, unsigned place, bool trap) {
-    return (uintptr_t)birth << 8 | place << 1 | trap;
-}
-static struct actor *open_actor(uintptr_t character) {
-    struct actor *me = calloc(1, sizeof *me);
-    REQUIRE(me);
-    me->speaker.birth = (uint32_t)(character >> 8);
-    me->speaker.random = harness_seed() + me->speaker.birth;
-    me->place = character >> 1 & (CREW - 1);
-    me->trap = character & 1;
-    me->left = draw(&me->speaker, 60);
-    me->stubborn = me->speaker.birth % 5 == 0;
-    atomic_fetch_add(&opened, 1);
-    return me;
-}
-static void close_actor(struct actor *me) {
-    atomic_fetch_add(&closed, 1);
-    free(me);
-}
-
-static int bear(struct speaker *by, unsigned place, weft_pid *pid, uint64_t *monitor, bool linked) {
-    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
-    if (weft_process_is_alive(runtime, atomic_load(&crew[place])))
-        return -EEXIST; /* they would become more and more */
-    unsigned number = atomic_fetch_add(&born, 1);
-    if (number >= atomic_load(&to_bear))
-        return -ENOENT;
-    spec.trap_exit = draw(by, 2);
-    uintptr_t child = character(number, place, spec.trap_exit);
-    if (is_class(place)) {
-        spec.class_ = &of_version[0];
-        spec.input = &child;
-        spec.input_size = sizeof child;
-        spec.wake_blocked_on_message = draw(by, 2);
-    } else {
-        spec.fn = live;
-        spec.arg = (void *)child;
-    }
-    if (is_bounded(place)) {
-        spec.max_messages = 1 + draw(by, 4);
-        spec.max_bytes = draw(by, 2) ? 200 : 0;
-        spec.policy = policy_of(place);
-    }
-    int error = monitor  ? weft_process_spawn_monitored(&spec, pid, monitor)
-                : linked ? weft_process_spawn_linked(&spec, pid)
-                         : weft_process_spawn(runtime, &spec, pid, NULL);
-    REQUIRE(error == 0 || (atomic_load(&stopping) && (error == -ESHUTDOWN || error == -ECANCELED)));
-    if (!error)
-        atomic_store(&crew[place], *pid);
-    return error;
-}
+#include "crowd.h"
 
 /* -- Hearing. */
 
@@ -207,17 +45,7 @@ static void hear_message(struct actor *me, const weft_message *m) {
 }
 
 static void hear_down(struct actor *me, const weft_message *m) {
-    unsigned i = 0;
-    while (i < MINE && me->monitor[i].number != m->tag)
-        i++;
-    REQUIRE_LT(i, MINE); /* one of ours, and the first time */
-    REQUIRE_EQ(m->from, me->monitor[i].pid);
-    REQUIRE_LE(m->error, 0);
-    REQUIRE(!weft_process_is_alive(NULL, m->from));
-    for (unsigned j = 0; j < NAMES; j++)
-        REQUIRE(m->from == WEFT_PID_NONE || weft_whereis(NULL, name_of[j]) != m->from);
-    me->monitor[i].number = 0;
-    me->monitor[i].ping = false; /* it may be read before the answer, which comes to nobody then */
+    hear_end(me->monitor, m);
     atomic_fetch_add(&told_of_end, 1);
     for (unsigned j = 0; j < MINE && m->error && m->error != -ESRCH && !me->trap; j++)
         me->doomed |= me->link[j].pid == m->from && !me->link[j].taken_back;
@@ -299,11 +127,7 @@ static void watch(struct actor *me, bool ping) {
     }
     if (me->monitor[i].ping)
         return;
-    int error = weft_demonitor(me->monitor[i].number);
-    REQUIRE(error == -ESRCH || (error == 0 && !me->monitor[i].late));
-    me->monitor[i].late = true; /* it has come, or will */
-    if (!error)
-        me->monitor[i].number = 0;
+    (void)take_back(&me->monitor[i]);
 }
 
 /* Only to higher places: so nobody else takes it back. */
@@ -349,8 +173,7 @@ static void ask(struct actor *me) {
         REQUIRE_EQ(reply.number, said.number);
         REQUIRE_EQ(m.from, to);
     }
-    REQUIRE(error == 0 || error == -ETIMEDOUT || error == -ECANCELED || error == -ENOBUFS ||
-            (error == -ESRCH && !weft_process_is_alive(NULL, to)) || (error == -EDEADLK && to == weft_self()));
+    check_asked(error, to);
 }
 
 /* What anybody may do. */
@@ -359,23 +182,12 @@ static void meddle(struct speaker *me) {
     struct said said = {PUBLISHED, me->birth, me->published, ""};
     switch (draw(me, 9)) {
     case 0:
-        if (draw(me, 3) == 0)
-            weft_process_exit(runtime, pid, -EPIPE);
-        break;
-    case 1:
-        if (draw(me, 3) == 0)
-            weft_process_cancel(runtime, pid);
-        break;
-    case 2: weft_register(runtime, name_of[draw(me, NAMES)], pid); break;
-    case 3: weft_unregister(runtime, name_of[draw(me, NAMES)]); break;
-    case 4: weft_group_join(runtime, "g", pid); break;
-    case 5: weft_group_leave(runtime, "g", pid); break;
-    case 6:
         weft_publish(runtime, "g", PUBLISHED, &said, SHORT);
         me->published++;
         break;
-    case 7: bear(me, draw(me, CREW), &pid, NULL, false); break;
-    default: weft_process_is_alive(runtime, weft_whereis(runtime, name_of[draw(me, NAMES)])); break;
+    case 1: bear(me, draw(me, CREW), &pid, NULL, false); break;
+    case 2: weft_process_is_alive(runtime, weft_whereis(runtime, name_of[draw(me, NAMES)])); break;
+    default: meddle_with(runtime, &me->random, pid); break;
     }
 }
 
@@ -519,16 +331,14 @@ static void *stray_outside(void *arg) {
     return NULL;
 }
 
-/* As long as there is something to bear, nobody's place stays empty. */
+static void bear_in(unsigned place, void *arg) {
+    weft_pid pid;
+    bear(arg, place, &pid, NULL, false);
+}
 static int keep(void *arg) {
     struct speaker me = {.random = harness_seed() - 1};
-    weft_pid pid;
     (void)arg;
-    while (atomic_load(&born) < atomic_load(&to_bear) && !atomic_load(&stopping)) {
-        for (unsigned i = 0; i < CREW; i++)
-            bear(&me, i, &pid, NULL, false);
-        weft_yield();
-    }
+    keep_full(bear_in, &me);
     return 0;
 }
 
@@ -563,9 +373,7 @@ static void disperse(struct company *company) {
         harness_nap();
     }
     CHECK_EQ(weft_process_count(runtime), 0);
-    for (unsigned i = 0; i < NAMES; i++)
-        CHECK_EQ(weft_whereis(runtime, name_of[i]), WEFT_PID_NONE);
-    CHECK_EQ(weft_publish(runtime, "g", 0, NULL, 0), 0);
+    check_gone(runtime);
     fixture_end(runtime);
     CHECK_EQ(opened, closed);
     CHECK_EQ(lent, given_back);

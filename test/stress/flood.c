@@ -92,7 +92,8 @@ static void one_life(const weft_process_spec *spec, struct instant *cancel, stru
     REQUIRE_EQ(weft_process_spawn(runtime, spec, &pid, &task), 0);
     atomic_store(&sink, pid);
     for (int i = 0; i < CANCELS; i++) {
-        usleep(1000);
+        uint64_t before = atomic_load(&sent);
+        REQUIRE_EVENTUALLY(atomic_load(&sent) >= before + BOUND); /* it is full, or has been */
         atomic_store(&answered, false);
         atomic_store(&asked, true);
         struct instant began = now();

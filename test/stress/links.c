@@ -1,38 +1,28 @@
 /* links.c - processes that do everything to each other at random: links, monitors, questions, names, ends.  What each is told is held against what it
  * asked for: a monitor tells once, of its own process, and when that has ended and its names are free; an answer is to the question; an end that has
  * come is heard of. */
-#include "../api/process.h"
+#include "crew.h"
 
-enum { CREW = 24, MINE = 8, NAMES = 4 };
-
-static _Atomic weft_pid crew[CREW]; /* some may have ended */
-static atomic_uint born, to_bear, downs, taken_back, exits, answers, ended_by_others;
-static const char *const name_of[NAMES] = {"a", "b", "c", "d"};
+static atomic_uint downs, taken_back, exits, answers, ended_by_others;
 
 struct actor {
     uint64_t random;
-    struct {
-        uint64_t number; /* 0: free */
-        weft_pid pid;
-        bool late; /* weft_demonitor said so */
-    } monitor[MINE];
+    struct watched monitor[MINE];
     weft_message question; /* to be answered later; from 0: none */
     uint64_t asked; /* its number */
 };
 
-static unsigned draw(struct actor *me, unsigned below) { return (unsigned)(harness_random(&me->random) >> 24) % below; }
-static weft_pid somebody(struct actor *me) { return atomic_load(&crew[draw(me, CREW)]); }
+static unsigned draw(struct actor *me, unsigned below) { return draw_of(&me->random, below); }
 
 static int live(void *arg);
 
 /* Another one in that place. */
 static int bear(struct actor *me, unsigned place, weft_pid *pid, uint64_t *monitor, bool linked) {
     weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
-    if (weft_process_is_alive(NULL, atomic_load(&crew[place])))
-        return -EEXIST; /* they would become more and more */
-    unsigned number = atomic_fetch_add(&born, 1);
-    if (number >= atomic_load(&to_bear))
-        return -ENOENT;
+    unsigned number;
+    int error = may_bear(NULL, place, &number);
+    if (error)
+        return error;
     spec.fn = live;
     spec.arg = (void *)(uintptr_t)number;
     switch (me ? draw(me, 4) : 0) {
@@ -43,12 +33,7 @@ static int bear(struct actor *me, unsigned place, weft_pid *pid, uint64_t *monit
         break;
     default: break;
     }
-    int error = monitor  ? weft_process_spawn_monitored(&spec, pid, monitor)
-                : linked ? weft_process_spawn_linked(&spec, pid)
-                         : weft_process_spawn(NULL, &spec, pid, NULL);
-    REQUIRE_EQ(error, 0);
-    atomic_store(&crew[place], *pid);
-    return 0;
+    return bear_as(NULL, place, &spec, pid, monitor, linked);
 }
 
 /* -- What comes. */
@@ -60,18 +45,9 @@ static void answer(struct actor *me) {
 }
 
 static void hear(struct actor *me, const weft_message *m) {
-    unsigned i = 0;
     switch (m->type) {
     case WEFT_MESSAGE_DOWN:
-        while (i < MINE && me->monitor[i].number != m->tag)
-            i++;
-        REQUIRE_LT(i, MINE); /* one of ours, and the first time */
-        REQUIRE_EQ(m->from, me->monitor[i].pid);
-        REQUIRE_LE(m->error, 0);
-        REQUIRE(!weft_process_is_alive(NULL, m->from));
-        for (unsigned j = 0; j < NAMES; j++)
-            REQUIRE(m->from == WEFT_PID_NONE || weft_whereis(NULL, name_of[j]) != m->from); /* or a place was empty */
-        me->monitor[i].number = 0;
+        hear_end(me->monitor, m);
         atomic_fetch_add(&downs, 1);
         break;
     case WEFT_MESSAGE_EXIT:
@@ -110,25 +86,20 @@ static void watch(struct actor *me) {
     if (!me->monitor[i].number) {
         me->monitor[i].late = false;
         if (draw(me, 3)) {
-            me->monitor[i].pid = somebody(me);
+            me->monitor[i].pid = somebody_of(&me->random);
             REQUIRE_EQ(weft_monitor(me->monitor[i].pid, &me->monitor[i].number), 0);
         } else if (bear(me, draw(me, CREW), &me->monitor[i].pid, &me->monitor[i].number, false)) {
             me->monitor[i].number = 0;
         }
         return;
     }
-    int error = weft_demonitor(me->monitor[i].number);
-    REQUIRE(error == -ESRCH || (error == 0 && !me->monitor[i].late));
-    me->monitor[i].late = true; /* it has come, or will */
-    if (!error) {
-        me->monitor[i].number = 0;
+    if (take_back(&me->monitor[i]))
         atomic_fetch_add(&taken_back, 1);
-    }
 }
 
 static void ask(struct actor *me) {
     uint64_t number = harness_random(&me->random);
-    weft_pid to = somebody(me);
+    weft_pid to = somebody_of(&me->random);
     weft_message m;
     int error = weft_ask(to, &number, sizeof number, &m, weft_after(draw(me, 200000)));
     if (!error) {
@@ -137,8 +108,7 @@ static void ask(struct actor *me) {
         REQUIRE_EQ(memcmp(m.data, &number, sizeof number), 0);
         atomic_fetch_add(&answers, 1);
     }
-    REQUIRE(error == 0 || error == -ETIMEDOUT || error == -ECANCELED || error == -ENOBUFS ||
-            (error == -ESRCH && !weft_process_is_alive(NULL, to)) || (error == -EDEADLK && to == weft_self()));
+    check_asked(error, to);
 }
 
 /* Those that it watches, and that have ended: it hears of each. */
@@ -152,7 +122,7 @@ static bool settle(struct actor *me) {
 }
 
 static bool act(struct actor *me) {
-    weft_pid pid = somebody(me);
+    weft_pid pid = somebody_of(&me->random);
     int error = 0;
     switch (draw(me, 20)) {
     case 0:
@@ -172,21 +142,10 @@ static bool act(struct actor *me) {
     case 8: weft_try_send(NULL, pid, 1, NULL, 0); break;
     case 9: bear(me, draw(me, CREW), &pid, NULL, draw(me, 2)); break;
     case 10:
-        if (draw(me, 3) == 0)
-            weft_process_exit(NULL, pid, -EPIPE);
-        break;
     case 11:
-        if (draw(me, 4) == 0)
-            weft_process_cancel(NULL, pid);
-        break;
-    case 12: weft_register(NULL, name_of[draw(me, NAMES)], pid); break;
-    case 13: weft_unregister(NULL, name_of[draw(me, NAMES)]); break;
-    case 14:
-        if (draw(me, 2))
-            weft_group_join(NULL, "g", pid);
-        else
-            weft_group_leave(NULL, "g", pid);
-        break;
+    case 12:
+    case 13:
+    case 14: meddle_with(NULL, &me->random, pid); break;
     case 15: weft_publish(NULL, "g", 2, &pid, sizeof pid); break;
     case 16: return settle(me);
     case 17: return weft_yield() == 0;
@@ -209,22 +168,18 @@ static int live(void *arg) {
     return draw(&me, 3) ? 0 : -EIO;
 }
 
-/* As long as there is something to bear, nobody's place stays empty. */
+static void bear_in(unsigned place, void *arg) {
+    weft_pid pid;
+    (void)arg;
+    bear(NULL, place, &pid, NULL, false);
+}
+
 static int keep(void *arg) {
-    uint64_t count = (uintptr_t)arg;
-    atomic_store(&to_bear, (unsigned)count);
-    while (atomic_load(&born) < count) {
-        for (unsigned i = 0; i < CREW; i++) {
-            weft_pid pid = atomic_load(&crew[i]);
-            if (!weft_process_is_alive(NULL, pid))
-                bear(NULL, i, &pid, NULL, false);
-        }
-        weft_yield();
-    }
+    atomic_store(&to_bear, (unsigned)(uintptr_t)arg);
+    keep_full(bear_in, NULL);
     /* Those that are left end by themselves. */
     UNTIL(weft_process_count(NULL) == 1);
-    CHECK_EQ(weft_whereis(NULL, "a"), WEFT_PID_NONE);
-    CHECK_EQ(weft_publish(NULL, "g", 0, NULL, 0), 0);
+    check_gone(NULL);
     CHECK(downs && taken_back && exits && answers && ended_by_others);
     return 0;
 }

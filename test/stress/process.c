@@ -47,10 +47,15 @@ static int receive_step(void *state, const weft_message *events, size_t count, w
 static const weft_process_class receiving = {
     .size = sizeof receiving, .name = "sink", .state_size = sizeof(uint64_t), .step = receive_step};
 
-/* A few messages.  The senders together are at most so many ahead: what waits is memory.  False: they are. */
-static bool send_some(uint64_t sender, uint64_t *next) {
+/* The senders together are at most so many ahead: what waits is memory. */
+static bool may_send(void) {
     uint64_t all = atomic_load_explicit(&sent, memory_order_relaxed);
-    if (all > atomic_load_explicit(&received, memory_order_relaxed) + AHEAD)
+    return all <= atomic_load_explicit(&received, memory_order_relaxed) + AHEAD;
+}
+
+/* A few messages.  False: they are too far ahead. */
+static bool send_some(uint64_t sender, uint64_t *next) {
+    if (!may_send())
         return false;
     uint64_t some = each - *next < 64 ? each - *next : 64;
     atomic_fetch_add_explicit(&sent, some, memory_order_relaxed);
@@ -70,7 +75,7 @@ static int send_as_fiber(void *arg) {
 static void *send_as_thread(void *arg) {
     for (uint64_t next = 0; next < each;)
         if (!send_some((uintptr_t)arg, &next))
-            usleep(100);
+            REQUIRE_EVENTUALLY(may_send());
     return NULL;
 }
 struct sender {
