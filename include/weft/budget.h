@@ -81,8 +81,8 @@ WEFT_API void weft_budget_add(weft_budget *to, const weft_budget *more);
 /* What the calling fiber has left.  Returns 0; -ENOENT (it has no budget: nothing it does is charged, or not a fiber). */
 WEFT_API int weft_budget_left(weft_budget *left);
 
-/* Zeroed memory, aligned for any type, charged to the calling fiber if it has a budget; free it with weft_free, anywhere: who allocated it gets the
- * memory back, or if that fiber has ended, its fund.  Anywhere else than in such a fiber it is simply memory.
+/* Zeroed memory, aligned for any type, charged to the calling fiber if it has a budget; free it with weft_free, anywhere: a fiber that frees its own
+ * gets the memory back, else the fund does that it comes out of.  Anywhere else than in such a fiber it is simply memory.
  * May suspend: when exhausted.
  * Returns 0; -ENOMEM; -ECANCELED (while it was exhausted). */
 WEFT_API WEFT_MUST_USE int weft_alloc(size_t size, void **memory);

@@ -35,6 +35,7 @@ static int wait_for_recharge(struct wefti_fiber *self) {
     wefti_waiter_init(&waiter);
     waiter.slot = self;
     waiter.result = 0;
+    wefti_fiber_will_wait(self, wefti_waits_budget); /* who finds it in the list finds it exhausted (J13) */
     wefti_lock_take(&fund->lock);
     wefti_waiters_append(&fund->exhausted, &waiter);
     wefti_lock_give(&fund->lock);
