@@ -51,7 +51,9 @@ static void ended(struct wefti_fiber *fiber) {
     bool cancel = false;
     wefti_lock_take(&n->lock);
     unlink_child(n, fiber);
-    if (WEFTI_UNLIKELY(status < 0 && status != -ECANCELED)) {
+    if (WEFTI_UNLIKELY(status == -ECANCELED)) {
+        n->refused |= weft_task_cancel_reason(&fiber->task) == WEFT_REASON_BUDGET;
+    } else if (WEFTI_UNLIKELY(status < 0)) {
         if (!n->error)
             n->error = status;
         cancel = !n->keep_going && wefti_nursery_cancel_begin(n, WEFT_REASON_FAILURE);
