@@ -20,7 +20,7 @@
  *
  * Cancellation.  A cancelled fiber learns of it where it waits, and from weft_checkpoint.  A metered loop that does neither yields for
  * ever, unless the fiber was spawned with `discard`: then it ends at the next place where it would yield, with -ECANCELED,
- * and nothing more of its code runs.  That is for fibers which own nothing: no memory, lock, file or handle, no forked jobs, no
+ * and nothing more of its code runs, but for the destructors of its fiber-locals.  That is for fibers which own nothing: no memory, lock, file or handle, no forked jobs, no
  * weft object on their stack that others know of, no C++ object with a destructor; what it had of them would be lost.  Between weft_shield
  * and weft_unshield, and between weft_preempt_off and weft_preempt_on, it is not discarded.
  *
@@ -28,7 +28,8 @@
  *
  *     a metered op, weft_checkpoint             1 op
  *     weft_alloc(n)                             1 op, n bytes of memory (which weft_free gives back)
- *     weft_spawn, weft_fiber_spawn              1 op, 1 spawn (one that names a fund, or into a nursery with one: the fund pays the spawn)
+ *     weft_spawn, weft_fiber_spawn              1 op, 1 spawn (one that names a fund, or into a nursery with one: the fund pays the spawn);
+ *                                               also weft_nursery_spawn, weft_timeout, weft_async_call, each start of a supervised child
  *     weft_chan_send and _recv, weft_select, receiving from a broadcast, waiting for a watch   1 op, 1 channel_op
  *     weft_send, weft_receive, weft_ask, weft_reply (<weft/process.h>)                         1 op, 1 channel_op
  *     input or output (<weft/io.h>)             1 op, 1 syscall
