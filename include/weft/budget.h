@@ -135,7 +135,7 @@ WEFT_API void weft_fund_left(weft_fund *fund, weft_budget *left);
 WEFT_API unsigned weft_fund_exhausted(weft_fund *fund, weft_task **tasks, unsigned room);
 
 /* Wait until there is one.  Call from: a fiber, or a plain thread.  May suspend.
- * Returns 0; -ETIMEDOUT; -ECANCELED; -EINVAL (in a poll task). */
+ * Returns 0; -ETIMEDOUT; -ECANCELED (also when there is one: nothing is taken by this call); -EINVAL (in a poll task). */
 WEFT_API int weft_fund_wait_exhausted(weft_fund *fund, weft_deadline until);
 
 /* Give an exhausted fiber of this fund more, out of the fund, and let it go on.  `cap` as in weft_fund_transfer, with `recharge`.

@@ -6,7 +6,6 @@
  * switched, so this file must not be marked as fit for it: that is why <cet.h>, which marks both, is not used. */
 #if defined(__CET__) && (__CET__ & 1)
 #define ENDBR endbr64
-#define NOTRACK notrack
         .section .note.gnu.property, "a"
         .p2align 3
         .long   4, 16, 5                /* sizes of name and contents, NT_GNU_PROPERTY_TYPE_0 */
@@ -14,7 +13,6 @@
         .long   0xc0000002, 4, 1, 0     /* GNU_PROPERTY_X86_FEATURE_1_AND: IBT */
 #else
 #define ENDBR
-#define NOTRACK
 #endif
 
 /* rdi: from, rsi: to, rdx: pass.  The control words are loaded only when they differ: loading them costs more than all the

@@ -403,3 +403,31 @@ API_TEST(budget_exhausted_is_seen, "J13 J40", .workers = {1, 2, 4}) {
     REQUIRE_EVENTUALLY(weft_fund_destroy(fund) == 0);
     fixture_end(rt);
 }
+
+/* -- A supervisor that is to end ----------------------------------------------------------------------------------- */
+
+static int supervise_in_vain(void *arg) {
+    weft_fund *fund = arg;
+    weft_task *self = weft_task_self(), *task;
+    REQUIRE_EQ(weft_fund_wait_exhausted(fund, WEFT_NEVER), 0);
+    REQUIRE_EQ(weft_fund_wait_exhausted(fund, WEFT_NOW), 0); /* as often as it likes */
+    weft_task_cancel(self);
+    CHECK_EQ(weft_fund_wait_exhausted(fund, WEFT_NEVER), -ECANCELED); /* else its loop would never end */
+    CHECK_EQ(weft_fund_wait_exhausted(fund, WEFT_NOW), -ECANCELED);
+    REQUIRE_EQ(weft_shield(self), 0);
+    CHECK_EQ(weft_fund_wait_exhausted(fund, WEFT_NEVER), 0);
+    REQUIRE_EQ(weft_unshield(self), 0);
+    REQUIRE_EQ(weft_fund_exhausted(fund, &task, 1), 1); /* looking is no wait */
+    return weft_fund_refuse(fund, task);
+}
+
+API_TEST(budget_supervisor_cancelled, "J25 J40", .workers = {1, 2}) {
+    weft_runtime *rt = begin(WEFT_PROFILE_CLUSTER);
+    weft_fund *fund = new_fund(rt, (weft_budget){0, 0, 1, 0, 0});
+    weft_task *poor = charged(rt, fund, (weft_budget){0}, want_op, NULL), *task = NULL;
+    REQUIRE_EQ(weft_fiber_go(rt, supervise_in_vain, fund, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    CHECK_EQ(fixture_finish(poor).status, -ECANCELED);
+    end_fund(fund);
+    fixture_end(rt);
+}
