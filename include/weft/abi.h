@@ -2,10 +2,10 @@
  *
  * A language whose compiler targets weft emits calls to these.  Results are its own codes, not errno values:
  *
- *      0  WEFT_ABI_OK          every child succeeded
+ *      0  WEFT_ABI_OK          every child succeeded, or was cancelled by itself
  *     -1  WEFT_ABI_CANCELLED   cancelled, or the deadline passed
  *     -2  WEFT_ABI_PANIC       a child panicked: it returned this
- *     -3  WEFT_ABI_BUDGET      a child may not use more
+ *     -3  WEFT_ABI_BUDGET      a child may not use more: it was refused that (weft_fund_refuse) and ended, or returned this, or -EDQUOT
  *     else                     what the first child that failed returned: its negative code
  *
  * A child's own code may be any negative number but -ECANCELED, by which weft knows that it ended because it was cancelled.

@@ -20,7 +20,7 @@
  *
  * Cancellation.  A cancelled fiber learns of it where it waits, and from weft_checkpoint.  A metered loop that does neither yields for
  * ever, unless the fiber was spawned with `discard`: then it ends at the next place where it would yield, with -ECANCELED,
- * and nothing more of its code runs.  That is for fibers which own nothing: no memory, lock, file or handle, no forked jobs, no
+ * and nothing more of its code runs, but for the destructors of its fiber-locals.  That is for fibers which own nothing: no memory, lock, file or handle, no forked jobs, no
  * weft object on their stack that others know of, no C++ object with a destructor; what it had of them would be lost.  Between weft_shield
  * and weft_unshield, and between weft_preempt_off and weft_preempt_on, it is not discarded.
  *
@@ -28,7 +28,8 @@
  *
  *     a metered op, weft_checkpoint             1 op
  *     weft_alloc(n)                             1 op, n bytes of memory (which weft_free gives back)
- *     weft_spawn, weft_fiber_spawn              1 op, 1 spawn (one that names a fund, or into a nursery with one: the fund pays the spawn)
+ *     weft_spawn, weft_fiber_spawn              1 op, 1 spawn (one that names a fund, or into a nursery with one: the fund pays the spawn);
+ *                                               also weft_nursery_spawn, weft_timeout, weft_async_call, each start of a supervised child
  *     weft_chan_send and _recv, weft_select, receiving from a broadcast, waiting for a watch   1 op, 1 channel_op
  *     weft_send, weft_receive, weft_ask, weft_reply (<weft/process.h>)                         1 op, 1 channel_op
  *     input or output (<weft/io.h>)             1 op, 1 syscall
@@ -81,8 +82,8 @@ WEFT_API void weft_budget_add(weft_budget *to, const weft_budget *more);
 /* What the calling fiber has left.  Returns 0; -ENOENT (it has no budget: nothing it does is charged, or not a fiber). */
 WEFT_API int weft_budget_left(weft_budget *left);
 
-/* Zeroed memory, aligned for any type, charged to the calling fiber if it has a budget; free it with weft_free, anywhere: who allocated it gets the
- * memory back, or if that fiber has ended, its fund.  Anywhere else than in such a fiber it is simply memory.
+/* Zeroed memory, aligned for any type, charged to the calling fiber if it has a budget; free it with weft_free, anywhere: a fiber that frees its own
+ * gets the memory back, else the fund does that it comes out of.  Anywhere else than in such a fiber it is simply memory.
  * May suspend: when exhausted.
  * Returns 0; -ENOMEM; -ECANCELED (while it was exhausted). */
 WEFT_API WEFT_MUST_USE int weft_alloc(size_t size, void **memory);
@@ -134,7 +135,7 @@ WEFT_API void weft_fund_left(weft_fund *fund, weft_budget *left);
 WEFT_API unsigned weft_fund_exhausted(weft_fund *fund, weft_task **tasks, unsigned room);
 
 /* Wait until there is one.  Call from: a fiber, or a plain thread.  May suspend.
- * Returns 0; -ETIMEDOUT; -ECANCELED; -EINVAL (in a poll task). */
+ * Returns 0; -ETIMEDOUT; -ECANCELED (also when there is one: nothing is taken by this call); -EINVAL (in a poll task). */
 WEFT_API int weft_fund_wait_exhausted(weft_fund *fund, weft_deadline until);
 
 /* Give an exhausted fiber of this fund more, out of the fund, and let it go on.  `cap` as in weft_fund_transfer, with `recharge`.

@@ -9,6 +9,9 @@
  *     sovereign  as cluster, and without a capability nothing is spawned, recharged or transferred, no channel is made, and no
  *                thread runs a blocking call
  *
+ * weft_timeout, weft_supervise and the calls of <weft/abi.h> take no capability, so under sovereign they spawn nothing (-EPERM; NULL): start a
+ * fiber with one in a nursery that has a deadline, or supervise processes (weft_process_spec.cap).
+ *
  * Metered fibers let others run every 1,024 ops, under cluster and sovereign every 512.
  *
  * A capability is a key to a right with limits.  The first ones go to whoever creates the runtime (weft_config.caps); all others are

@@ -23,7 +23,8 @@
  * there).
  *
  * Floating point.  A fiber begins with the rounding mode of the thread that created the runtime, and keeps its own; one that changes it
- * sets it back before it returns, as any function does.
+ * sets it back before it returns, as any function does.  So with the other modes (precision, flushing to zero, traps).  The flags of exceptions that
+ * have occurred are not kept over a wait.
  *
  * C++.  An exception must not leave the fiber's function.  Each fiber has its own: it may wait while it handles one, or in a destructor that
  * runs because of one.  For that the C++ runtime (libstdc++, libc++abi) must be there when weft is loaded; a C program that later

@@ -11,10 +11,11 @@ struct grant {
     weft_grant is;
     uint64_t secret;
     uint32_t generation;
-    uint32_t parent;   /* 1 + index; 0: one of the first */
-    uint32_t children; /* made from it, and not free */
-    uint32_t uses;     /* of it, and of those made from it */
-    uint32_t next;     /* 1 + index of the next free one */
+    uint32_t parent; /* 1 + index, as all that follow; 0: one of the first */
+    uint32_t child;  /* the newest that was made from it, and is not free; 0: none */
+    uint32_t newer, older; /* made from the same one */
+    uint32_t uses; /* of it, and of those made from it */
+    uint32_t next; /* free one; of those that are being revoked */
     bool used, revoked;
 };
 
@@ -49,18 +50,27 @@ static struct grant *new_grant(struct wefti_caps *caps) {
     return &caps->grant[caps->length++];
 }
 
+static uint32_t place_of(const struct wefti_caps *caps, const struct grant *grant) {
+    return (uint32_t)(grant - caps->grant) + 1;
+}
+
 static weft_cap fill(struct wefti_caps *caps, struct grant *grant, const weft_grant *is, uint32_t parent) {
     grant->is = *is;
     grant->is.size = sizeof *is;
     grant->secret = wefti_random_seed();
     grant->generation++;
     grant->parent = parent;
-    grant->children = grant->uses = 0;
+    grant->child = grant->newer = grant->older = grant->uses = 0;
     grant->used = true;
     grant->revoked = false;
-    if (parent)
-        caps->grant[parent - 1].children++;
-    return (weft_cap){(uint64_t)grant->generation << 32 | (uint32_t)(grant - caps->grant), grant->secret};
+    if (parent) {
+        uint32_t *child = &caps->grant[parent - 1].child;
+        grant->older = *child;
+        *child = place_of(caps, grant);
+        if (grant->older)
+            caps->grant[grant->older - 1].newer = *child;
+    }
+    return (weft_cap){(uint64_t)grant->generation << 32 | (place_of(caps, grant) - 1), grant->secret};
 }
 
 static struct grant *find(struct wefti_caps *caps, const weft_cap *cap) {
@@ -72,17 +82,26 @@ static struct grant *find(struct wefti_caps *caps, const weft_cap *cap) {
                                                                                                                 : NULL;
 }
 
-/* Free what nobody can use any more, upwards from here. */
+/* Free it if nobody can use it any more. */
+static bool free_one(struct wefti_caps *caps, struct grant *grant) {
+    if (!grant->revoked || grant->child || grant->uses)
+        return false;
+    if (grant->newer)
+        caps->grant[grant->newer - 1].older = grant->older;
+    else if (grant->parent)
+        caps->grant[grant->parent - 1].child = grant->older;
+    if (grant->older)
+        caps->grant[grant->older - 1].newer = grant->newer;
+    grant->used = false;
+    grant->next = caps->free;
+    caps->free = place_of(caps, grant);
+    return true;
+}
+
+/* ... and those above it. */
 static void free_unused(struct wefti_caps *caps, struct grant *grant) {
-    while (grant && grant->revoked && !grant->children && !grant->uses) {
-        struct grant *parent = grant->parent ? &caps->grant[grant->parent - 1] : NULL;
-        if (parent)
-            parent->children--;
-        grant->used = false;
-        grant->next = caps->free;
-        caps->free = (uint32_t)(grant - caps->grant) + 1;
-        grant = parent;
-    }
+    while (grant && free_one(caps, grant))
+        grant = grant->parent ? &caps->grant[grant->parent - 1] : NULL;
 }
 
 static void count_uses(struct wefti_caps *caps, struct grant *grant, int change) {
@@ -190,19 +209,28 @@ int weft_cap_delegate(weft_runtime *rt, const weft_cap *from, const weft_grant *
     return error == -EPERM ? denied(rt) : error;
 }
 
-/* Revoked grants revoke those made from them: again over all until none is left. */
-static void revoke_made_from(struct wefti_caps *caps) {
-    for (bool more = true; more;) {
-        more = false;
-        for (uint32_t i = 0; i < caps->length; i++) {
-            struct grant *grant = &caps->grant[i];
-            if (grant->used && !grant->revoked && grant->parent && caps->grant[grant->parent - 1].revoked)
-                more = grant->revoked = true;
-        }
+/* It, and all that were made from it: each is seen once, however many others there are. */
+static void revoke(struct wefti_caps *caps, struct grant *top) {
+    uint32_t found = place_of(caps, top), seen = 0;
+    top->next = 0;
+    while (found) {
+        struct grant *grant = &caps->grant[found - 1];
+        uint32_t next = grant->next;
+        grant->revoked = true;
+        grant->next = seen;
+        seen = found;
+        found = next;
+        for (uint32_t at = grant->child; at; at = caps->grant[at - 1].older)
+            if (!caps->grant[at - 1].revoked) { /* else so is all below it */
+                caps->grant[at - 1].next = found;
+                found = at;
+            }
     }
-    for (uint32_t i = 0; i < caps->length; i++)
-        if (caps->grant[i].used)
-            free_unused(caps, &caps->grant[i]);
+    while (seen) { /* those below come first */
+        struct grant *grant = &caps->grant[seen - 1];
+        seen = grant->next;
+        free_one(caps, grant);
+    }
 }
 
 int weft_cap_revoke(weft_runtime *rt, const weft_cap *cap) {
@@ -214,10 +242,8 @@ int weft_cap_revoke(weft_runtime *rt, const weft_cap *cap) {
         return denied(rt);
     wefti_lock_take(&caps->lock);
     struct grant *grant = find(caps, cap);
-    if (grant) {
-        grant->revoked = true;
-        revoke_made_from(caps);
-    }
+    if (grant)
+        revoke(caps, grant);
     wefti_lock_give(&caps->lock);
     return grant ? 0 : denied(rt);
 }

@@ -35,6 +35,7 @@ static int wait_for_recharge(struct wefti_fiber *self) {
     wefti_waiter_init(&waiter);
     waiter.slot = self;
     waiter.result = 0;
+    wefti_fiber_will_wait(self, wefti_waits_budget); /* who finds it in the list finds it exhausted (J13) */
     wefti_lock_take(&fund->lock);
     wefti_waiters_append(&fund->exhausted, &waiter);
     wefti_lock_give(&fund->lock);
@@ -147,11 +148,11 @@ int weft_fund_wait_exhausted(weft_fund *fund, weft_deadline until) {
     if (!there && until > 0)
         wefti_waiters_append(&fund->supervisors, &waiter);
     wefti_lock_give(&fund->lock);
-    if (there) { /* who asks again and again, and recharges nobody, lets the others run at least */
+    if (there) { /* who asks again and again, and recharges nobody, lets the others run at least, and learns that it is to end */
         struct wefti_fiber *self = wefti_fiber_self();
         if (self)
             wefti_meter_yield(self);
-        return 0;
+        return self && wefti_fiber_must_end(self) ? -ECANCELED : 0;
     }
     if (until <= 0)
         return -ETIMEDOUT;

@@ -31,6 +31,7 @@ struct weft_fund {
     struct wefti_waiters exhausted;   /* slot: the fiber */
     struct wefti_waiters supervisors; /* wait for one of these */
     struct wefti_account *unused;
+    uint64_t accounts; /* ever opened: the number of the last */
     _Atomic uint64_t allocated; /* bytes, by fibers of this fund */
 };
 

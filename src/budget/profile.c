@@ -110,8 +110,8 @@ static int draw(struct weft_runtime *rt, struct weft_fund *fund, const weft_budg
         goto refused;
     }
     fund->users++;
+    *account = (struct wefti_account){.fund = fund, .left = *granted, .number = ++fund->accounts};
     wefti_lock_give(&fund->lock);
-    *account = (struct wefti_account){.fund = fund, .left = *granted};
     *out = account;
     return 0;
 refused:

@@ -221,6 +221,8 @@ static inline void wait_begin(struct wefti_worker *w, struct wefti_fiber *self, 
     store_relaxed(&self->waits_since, WEFTI_UNLIKELY(w->rt->sim != NULL) ? wefti_now(w->rt) : w->measure_began);
 }
 
+void wefti_fiber_will_wait(struct wefti_fiber *self, const char *what) { wait_begin(wefti_worker_here(), self, what); }
+
 /* The rest of wefti_fiber_wait: with an alarm, or cancelled. */
 static __attribute__((noinline)) int wait_at_most(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg,
                                                   int64_t until) {

@@ -57,6 +57,8 @@ _Noreturn void wefti_fiber_discard(struct wefti_fiber *self);
  * Returns 0; -ECANCELED; -ETIMEDOUT.  Then ready(arg) may still have become true: whoever owns the condition looks again. */
 int wefti_fiber_wait(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, int64_t until, const char *what);
 
+/* Say what it will wait for before the wait itself, which says the same: for whoever learns of it from what is done in between. */
+void wefti_fiber_will_wait(struct wefti_fiber *self, const char *what);
 /* The same until *flag is not 0, which whoever sets it releases.  What most waits are.  w: the calling worker. */
 int wefti_fiber_wait_set(struct wefti_worker *w, struct wefti_fiber *self, _Atomic uint32_t *flag, int64_t until,
                          const char *what);

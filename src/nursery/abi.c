@@ -30,7 +30,7 @@ static int await(const char *call, weft_nursery *nursery) {
     int status = weft_nursery_await(nursery);
     if (n->bound)
         refused(call, status);
-    if (n->error == -EDQUOT || (!n->error && n->reason == WEFT_REASON_BUDGET))
+    if (n->error == -EDQUOT || (!n->error && n->refused))
         return WEFT_ABI_BUDGET;
     return n->error ? n->error : status ? WEFT_ABI_CANCELLED : WEFT_ABI_OK;
 }

@@ -47,19 +47,24 @@ void wefti_nursery_leave(struct wefti_nursery *n) {
         wefti_free(n, sizeof *n);
 }
 
+/* Under the lock: a child has ended with this.  True: its siblings are to be cancelled. */
+static bool has_failed(struct wefti_nursery *n, const struct wefti_fiber *fiber, int status) {
+    if (status == -ECANCELED) {
+        n->refused |= weft_task_cancel_reason(&fiber->task) == WEFT_REASON_BUDGET;
+        return false;
+    }
+    if (!n->error)
+        n->error = status;
+    return !n->keep_going && wefti_nursery_cancel_begin(n, WEFT_REASON_FAILURE);
+}
+
 /* C1, on the worker on which it has ended.  Returns with the lock. */
 static void ended(struct wefti_fiber *fiber) {
     struct wefti_nursery *n = (struct wefti_nursery *)(void *)fiber->owner; /* owner is its first field */
     int status = load_own(&fiber->task.status);
-    bool cancel = false;
     wefti_lock_take(&n->lock);
     unlink_child(n, fiber);
-    if (WEFTI_UNLIKELY(status < 0 && status != -ECANCELED)) {
-        if (!n->error)
-            n->error = status;
-        cancel = !n->keep_going && wefti_nursery_cancel_begin(n, WEFT_REASON_FAILURE);
-    }
-    if (WEFTI_UNLIKELY(cancel)) {
+    if (WEFTI_UNLIKELY(status < 0) && has_failed(n, fiber, status)) {
         wefti_lock_give(&n->lock);
         wefti_nursery_cancel_begun(n);
         wefti_lock_take(&n->lock); /* our own count keeps it */

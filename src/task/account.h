@@ -15,6 +15,7 @@ struct wefti_account {
     struct weft_fund *fund;
     struct wefti_account *next; /* in the fund's list of unused ones */
     weft_budget left;           /* without the ops of its slice: those are in fiber->ops_left */
+    uint64_t number;            /* no other of its fund ever has it */
     uint32_t cap;               /* 1 + index of the capability it was spawned with; 0: none */
     bool unpaid;                /* it was cancelled while it could not pay: nothing it does is charged any more */
 };

@@ -437,6 +437,68 @@ API_TEST(cap_revoke_subtree, "J7", .workers = {1}) {
     fixture_end(rt);
 }
 
+/* What revoking costs depends on what is revoked.  Places that were free in the order of their numbers are used again in the other: each of a
+ * chain of grants is then before the one that it was made from. */
+API_TEST(cap_revoke_chain, "J7", .workers = {1}, .sched = "ring", .timeout = 20) {
+    enum { LONG = 100000 };
+    weft_runtime *rt = begin(WEFT_PROFILE_SOVEREIGN);
+    weft_grant grant;
+    weft_cap *chain = calloc(LONG, sizeof *chain), top = made(rt, &caps.spawn, spawn_grant(9));
+    REQUIRE(chain);
+    for (int i = 0; i < LONG; i++)
+        chain[i] = made(rt, &top, spawn_grant(9));
+    for (int i = 0; i < LONG; i++)
+        REQUIRE_EQ(weft_cap_revoke(rt, &chain[i]), 0);
+    for (int i = 0; i < LONG; i++)
+        chain[i] = made(rt, i ? &chain[i - 1] : &top, spawn_grant(9));
+    REQUIRE_LT((uint32_t)chain[1].id, (uint32_t)chain[0].id);
+    CHECK_EQ(weft_cap_revoke(rt, &chain[1]), 0);
+    for (int i = 1; i < LONG; i++)
+        REQUIRE_EQ(weft_cap_read(rt, &chain[i], &grant), -EPERM);
+    CHECK_EQ(weft_cap_read(rt, &chain[0], &grant), 0);
+    free(chain);
+    fixture_end(rt);
+}
+
+/* Those in the midst of their siblings, with uses that outlive them: what is left of the tree still holds together. */
+API_TEST(cap_revoke_siblings, "J7", .workers = {1, 2}) {
+    enum { MANY = 60 };
+    weft_runtime *rt = begin(WEFT_PROFILE_SOVEREIGN);
+    weft_grant grant;
+    uint64_t random = harness_seed();
+    for (int round = 0; round < 20; round++) {
+        weft_cap tree[MANY] = {made(rt, &caps.spawn, spawn_grant(1000))};
+        int parent[MANY] = {-1}, gone[MANY] = {0};
+        weft_task *task[MANY];
+        unsigned tasks = 0;
+        for (int i = 1; i < MANY; i++) {
+            parent[i] = (int)(harness_random(&random) % (unsigned)i);
+            tree[i] = made(rt, &tree[parent[i]], spawn_grant(1000));
+        }
+        for (int step = 0; step < 12; step++) {
+            int at = 1 + (int)(harness_random(&random) % (MANY - 1));
+            weft_task *started = NULL;
+            int error = spawn_with(rt, &tree[at], NULL, wait_cancelled, NULL, &started);
+            REQUIRE_EQ(error, gone[at] ? -EPERM : 0);
+            if (!error)
+                task[tasks++] = started;
+            at = 1 + (int)(harness_random(&random) % (MANY - 1));
+            REQUIRE_EQ(weft_cap_revoke(rt, &tree[at]), gone[at] ? -EPERM : 0);
+            gone[at] = 1;
+            for (int i = 1; i < MANY; i++) { /* whose parent comes before it */
+                gone[i] |= gone[parent[i]];
+                REQUIRE_EQ(weft_cap_read(rt, &tree[i], &grant), gone[i] ? -EPERM : 0);
+            }
+        }
+        end_all(task, tasks);
+        REQUIRE_EQ(weft_cap_revoke(rt, &tree[0]), 0);
+        weft_cap next = made(rt, &caps.spawn, spawn_grant(1));
+        REQUIRE_LT((uint32_t)next.id, 8 + MANY); /* all places are free again */
+        REQUIRE_EQ(weft_cap_revoke(rt, &next), 0);
+    }
+    fixture_end(rt);
+}
+
 /* A place is free when nobody can use it any more: not before its subtree, and not twice. */
 API_TEST(cap_places, "J7", .workers = {1}) {
     weft_runtime *rt = begin(WEFT_PROFILE_SOVEREIGN);

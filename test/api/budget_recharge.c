@@ -312,3 +312,122 @@ API_TEST(budget_memory_handed_over, "J11", .workers = {1, 2}) {
     end_fund(fund);
     fixture_end(rt);
 }
+
+/* By a sibling: it is not that one's, and not lost either.  The fund has it, for whom it is given to. */
+static int alloc_again(void *arg) {
+    void **memory = arg, *more;
+    int error = weft_alloc(300, memory);
+    if (error)
+        return error;
+    error = weft_alloc(300, &more); /* only when it is given more */
+    if (!error)
+        weft_free(more);
+    weft_budget left;
+    REQUIRE_EQ(weft_budget_left(&left), 0);
+    CHECK_EQ(left.memory, 300);
+    return error;
+}
+
+static int free_for_a_sibling(void *arg) {
+    weft_budget before, after;
+    REQUIRE_EQ(weft_budget_left(&before), 0);
+    weft_free(arg);
+    REQUIRE_EQ(weft_budget_left(&after), 0);
+    CHECK_EQ(after.memory, before.memory);
+    return 0;
+}
+
+API_TEST(budget_memory_freed_by_a_sibling, "J11 J40", .workers = {1, 2}) {
+    weft_runtime *rt = begin(WEFT_PROFILE_CLUSTER);
+    weft_fund *fund = new_fund(rt, (weft_budget){100, 400, 2, 0, 0});
+    weft_budget more = {0, 300, 0, 0, 0};
+    void *memory = NULL;
+    weft_task *task = charged(rt, fund, (weft_budget){10, 300, 0, 0, 0}, alloc_again, &memory);
+    REQUIRE_EQ(weft_fund_wait_exhausted(fund, fixture_soon()), 0);
+    CHECK_EQ(weft_fund_recharge(fund, task, &more, NULL), -EDQUOT);
+    CHECK_EQ(fixture_finish(charged(rt, fund, (weft_budget){10, 100, 0, 0, 0}, free_for_a_sibling, memory)).status, 0);
+    CHECK_HOLDS(fund, 90, 400, 0, 0, 0);
+    CHECK_EQ(weft_fund_recharge(fund, task, &more, NULL), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    CHECK_HOLDS(fund, 98, 400, 0, 0, 0);
+    end_fund(fund);
+    fixture_end(rt);
+}
+
+/* The place of one that has ended is another's: which gets nothing of what the first has left. */
+API_TEST(budget_memory_of_one_before, "J11", .workers = {1}) {
+    weft_runtime *rt = begin(WEFT_PROFILE_CLUSTER);
+    weft_fund *fund = new_fund(rt, (weft_budget){100, 1000, 2, 0, 0});
+    void *memory = NULL;
+    CHECK_EQ(fixture_finish(charged(rt, fund, (weft_budget){10, 1000, 0, 0, 0}, alloc_for_others, &memory)).status, 0);
+    CHECK_EQ(fixture_finish(charged(rt, fund, (weft_budget){10, 100, 0, 0, 0}, free_for_a_sibling, memory)).status, 0);
+    CHECK_HOLDS(fund, 99, 1000, 0, 0, 0);
+    end_fund(fund);
+    fixture_end(rt);
+}
+
+/* -- How it looks -------------------------------------------------------------------------------------------------- */
+
+static int want_op(void *arg) {
+    (void)arg;
+    return weft_checkpoint();
+}
+
+static int look_each(void *arg) {
+    weft_fund *fund = arg;
+    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
+    weft_budget none = {0};
+    spec.fn = want_op;
+    spec.fund = fund;
+    spec.budget = &none;
+    for (int i = 0; i < 2000; i++) {
+        weft_task *task, *found = NULL;
+        REQUIRE_EQ(weft_fiber_spawn(NULL, &spec, &task), 0);
+        REQUIRE_EQ(weft_fund_wait_exhausted(fund, fixture_soon()), 0);
+        REQUIRE_EQ(weft_fund_exhausted(fund, &found, 1), 1);
+        REQUIRE_EQ(found, task);
+        REQUIRE_STR(weft_task_state(task), "exhausted");
+        REQUIRE_EQ(weft_fund_refuse(fund, task), 0);
+        weft_task_drop(task);
+    }
+    return 0;
+}
+
+/* Whoever is told of an exhausted fiber sees that it is, also if that has not got to sleep yet. */
+API_TEST(budget_exhausted_is_seen, "J13 J40", .workers = {1, 2, 4}) {
+    weft_runtime *rt = begin(WEFT_PROFILE_CLUSTER);
+    weft_fund *fund = new_fund(rt, (weft_budget){0, 0, 2000, 0, 0});
+    weft_task *task = NULL;
+    REQUIRE_EQ(weft_fiber_go(rt, look_each, fund, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    REQUIRE_EVENTUALLY(weft_fund_destroy(fund) == 0);
+    fixture_end(rt);
+}
+
+/* -- A supervisor that is to end ----------------------------------------------------------------------------------- */
+
+static int supervise_in_vain(void *arg) {
+    weft_fund *fund = arg;
+    weft_task *self = weft_task_self(), *task;
+    REQUIRE_EQ(weft_fund_wait_exhausted(fund, WEFT_NEVER), 0);
+    REQUIRE_EQ(weft_fund_wait_exhausted(fund, WEFT_NOW), 0); /* as often as it likes */
+    weft_task_cancel(self);
+    CHECK_EQ(weft_fund_wait_exhausted(fund, WEFT_NEVER), -ECANCELED); /* else its loop would never end */
+    CHECK_EQ(weft_fund_wait_exhausted(fund, WEFT_NOW), -ECANCELED);
+    REQUIRE_EQ(weft_shield(self), 0);
+    CHECK_EQ(weft_fund_wait_exhausted(fund, WEFT_NEVER), 0);
+    REQUIRE_EQ(weft_unshield(self), 0);
+    REQUIRE_EQ(weft_fund_exhausted(fund, &task, 1), 1); /* looking is no wait */
+    return weft_fund_refuse(fund, task);
+}
+
+API_TEST(budget_supervisor_cancelled, "J25 J40", .workers = {1, 2}) {
+    weft_runtime *rt = begin(WEFT_PROFILE_CLUSTER);
+    weft_fund *fund = new_fund(rt, (weft_budget){0, 0, 1, 0, 0});
+    weft_task *poor = charged(rt, fund, (weft_budget){0}, want_op, NULL), *task = NULL;
+    REQUIRE_EQ(weft_fiber_go(rt, supervise_in_vain, fund, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    CHECK_EQ(fixture_finish(poor).status, -ECANCELED);
+    end_fund(fund);
+    fixture_end(rt);
+}

@@ -43,6 +43,43 @@ static int codes(void *arg) {
 
 API_TEST(abi_codes, "J21 J36 J37", .workers = {1, 2}) { CHECK_EQ(in_fiber(codes, NULL), 0); }
 
+/* A child that wants more than it may is refused, and ends: that is no success. */
+static int take_too_much(void *arg) {
+    (void)arg;
+    void *memory;
+    return weft_alloc(1000, &memory);
+}
+
+static int refused(void *arg) {
+    (void)arg;
+    weft_budget all = {100, 100, 2, 0, 0}, its = {10, 10, 0, 0, 0};
+    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
+    weft_nursery *n = start(add_one, NULL);
+    weft_task *task;
+    REQUIRE_EQ(weft_fund_create(NULL, NULL, &all, &spec.fund), 0);
+    spec.fn = take_too_much;
+    spec.budget = &its;
+    REQUIRE_EQ(weft_nursery_spawn(n, &spec, &task), 0);
+    REQUIRE_EQ(weft_fund_wait_exhausted(spec.fund, WEFT_NEVER), 0);
+    REQUIRE_EQ(weft_fund_refuse(spec.fund, task), 0);
+    CHECK_EQ(weft_abi_nursery_await(n), WEFT_ABI_BUDGET);
+    CHECK_EQ(weft_abi_nursery_await(n), WEFT_ABI_BUDGET);
+    weft_abi_nursery_destroy(n);
+    weft_task_drop(task);
+    n = start(wait_for_ever, NULL); /* an error counts more */
+    REQUIRE_EQ(weft_nursery_spawn(n, &spec, &task), 0);
+    REQUIRE_EQ(weft_fund_wait_exhausted(spec.fund, WEFT_NEVER), 0);
+    REQUIRE_EQ(weft_fund_refuse(spec.fund, task), 0);
+    CHECK_EQ(weft_join(task, NULL, WEFT_NEVER), 0);
+    weft_task_drop(task);
+    REQUIRE_EQ(weft_nursery_go(n, fail_with, STATUS(-7), NULL), 0);
+    CHECK_EQ(weft_abi_nursery_await(n), -7);
+    weft_abi_nursery_destroy(n);
+    return weft_fund_destroy(spec.fund);
+}
+
+API_TEST(abi_refused, "J37 J40", .workers = {1, 2}) { CHECK_EQ(in_fiber(refused, NULL), 0); }
+
 TEST(abi_needs_a_fiber, "J36") { CHECK_EQ(weft_abi_nursery_create(), NULL); }
 
 static weft_poll create_in_poll(weft_task *self, void *state) {
