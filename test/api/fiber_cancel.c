@@ -153,6 +153,32 @@ API_TEST(fiber_cancel_self, "", .workers = {1}) { CHECK_EQ(fiber_run(cancel_self
 
 /* -- Shields --------------------------------------------------------------------------------------------------------------- */
 
+/* A yield tells of a cancel when the time of the shield is over, also one that is still up; beside others that do the same. */
+static int yield_shielded(void *arg) {
+    (void)arg;
+    weft_task *self = weft_task_self();
+    weft_task_cancel(self);
+    REQUIRE_EQ(weft_shield_until(self, weft_after(3600 * INT64_C(1000000000))), 0);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(weft_yield(), 0);
+    REQUIRE_EQ(weft_shield_until(self, WEFT_NOW), 0);
+    CHECK_EQ(weft_yield(), -ECANCELED);
+    REQUIRE_EQ(weft_unshield(self), 0);
+    CHECK_EQ(weft_yield(), 0);
+    REQUIRE_EQ(weft_unshield(self), 0);
+    return weft_yield();
+}
+
+API_TEST(fiber_cancel_in_yield_shielded, "J13 B56", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_task *task[4];
+    for (int i = 0; i < 4; i++)
+        task[i] = fiber_go(rt, yield_shielded, NULL);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(fixture_finish(task[i]).status, -ECANCELED);
+    fixture_end(rt);
+}
+
 struct shielded {
     struct event inside, go;
     atomic_int steps;

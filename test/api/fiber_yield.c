@@ -64,6 +64,19 @@ static int start_ten(void *arg) {
 
 API_TEST(fiber_yield_is_fair, "J5", .workers = {1}) { CHECK_EQ(fiber_run(start_ten, NULL).status, 0); }
 
+/* Each of their turns counts, however short the way from one to the next. */
+API_TEST(fiber_yield_is_counted, "B34", .workers = {1}) {
+    static unsigned mine[3];
+    weft_runtime *rt = fixture_begin_patient();
+    weft_task *task[3];
+    for (int i = 0; i < 3; i++)
+        task[i] = fiber_go(rt, count_turns, &mine[i]);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(fixture_finish(task[i]).status, 0);
+    CHECK_EQ(fixture_stats(rt).polls, 3 * (1 + 1000)); /* the first, and one after each yield */
+    fixture_end(rt);
+}
+
 /* A fiber alone gets its turn again at once, for any number of turns. */
 static int yield_many(void *arg) {
     (void)arg;

@@ -86,7 +86,10 @@ static int throws(void *arg) {
             REQUIRE(found.what() == text);
         }
         REQUIRE(caught_none());
+        int mine = 1 + i + 100 * static_cast<int>(reinterpret_cast<intptr_t>(arg));
+        *weft_errno() = mine; // and its own errno, on whatever thread it goes on
         weft_yield();
+        REQUIRE(*weft_errno() == mine);
         if (i % 10 == 0)
             nest(5, text);
     }

@@ -377,6 +377,100 @@ static void yield_against_stray_wake(void) {
 MC_CASE(fiber_yield_stray_wake, yield_against_stray_wake, .arg = ON(1, WEFT_SCHED_RING), .proves = "J13 B51",
         .bound = 1, .stale_counts = true, .seconds = 6);
 
+/* A wake that comes when it is about to run anyway is spent as it goes on, from a wait and from a yield: it does not look once more for
+ * it.  All on one worker, in one order. */
+#define YIELDS 0x20000 /* it is in a yield then */
+#define THROWS 0x40000 /* a program with C++ */
+static bool let_go;
+static int looks;
+
+static bool look(void *arg) {
+    (void)arg;
+    looks++;
+    return let_go;
+}
+
+static int wake_too_often(void *arg) {
+    (void)arg;
+    if (!(mc_arg() & YIELDS)) {
+        mc_assert(weft_yield() == 0); /* to nobody: from now on our own follow each other */
+        weft_waker_wake_keep(stray); /* it waits: it is ready now */
+    }
+    weft_waker_wake_keep(stray); /* it is ready: a mark */
+    for (int i = 0; i < 4; i++)
+        mc_assert(weft_yield() == 0);
+    let_go = true;
+    weft_waker_wake(stray);
+    return 0;
+}
+
+static int look_no_more_than_needed(void *arg) {
+    (void)arg;
+    static struct wefti_exceptions none;
+    struct wefti_worker *w = wefti_worker_here();
+    w->exceptions = mc_arg() & THROWS ? &none : NULL;
+    stray = weft_waker_of(weft_task_self());
+    weft_task *other = go(wake_too_often, NULL);
+    if (mc_arg() & YIELDS)
+        mc_assert(weft_yield() == 0);
+    mc_assert(wefti_fiber_wait(wefti_fiber_self(), look, NULL, WEFT_NEVER, "to be let go") == 0);
+    mc_assert(looks == (mc_arg() & YIELDS ? 2 : 3));
+    mc_assert(finish(other) == 0);
+    w->exceptions = NULL;
+    return 0;
+}
+
+static void woken_too_often(void) {
+    start();
+    mc_assert(finish(go(look_no_more_than_needed, NULL)) == 0);
+    stop_quietly();
+}
+MC_CASE(fiber_wait_spends_wake, woken_too_often, .arg = ON(1, WEFT_SCHED_RING), .proves = "B50 B51", .bound = 1,
+        .stale_counts = true, .seconds = 4);
+MC_CASE(fiber_wait_spends_wake_throws, woken_too_often, .arg = THROWS | ON(1, WEFT_SCHED_RING), .proves = "B50 B51",
+        .bound = 1, .stale_counts = true, .seconds = 4);
+MC_CASE(fiber_yield_spends_wake, woken_too_often, .arg = YIELDS | ON(1, WEFT_SCHED_RING), .proves = "B50 B51",
+        .bound = 1, .stale_counts = true, .seconds = 4);
+MC_CASE(fiber_yield_spends_wake_throws, woken_too_often, .arg = YIELDS | THROWS | ON(1, WEFT_SCHED_RING),
+        .proves = "B50 B51", .bound = 1, .stale_counts = true, .seconds = 4);
+
+/* What was written before a wake is seen by who goes on for it, however it is looked at and whoever came between: the mark of one that
+ * rests is taken off by its worker, which goes on with one of its own. */
+static _Atomic int told;
+
+static bool is_told(void *arg) {
+    (void)arg;
+    return load_relaxed(&told); /* the wake orders it */
+}
+
+static int yield_some(void *arg) {
+    (void)arg;
+    for (int i = 0; i < 3; i++)
+        mc_assert(weft_yield() == 0);
+    return 0;
+}
+
+static int wait_to_be_told(void *arg) {
+    (void)arg;
+    stray = weft_waker_of(weft_task_self());
+    weft_task_drop(go(yield_some, NULL));
+    store_release(&have_stray, 1);
+    return wefti_fiber_wait(wefti_fiber_self(), is_told, NULL, WEFT_NEVER, "to be told");
+}
+
+static void told_at_rest(void) {
+    start();
+    weft_task *task = go(wait_to_be_told, NULL);
+    while (!load_acquire(&have_stray))
+        wefti_relax();
+    store_relaxed(&told, 1);
+    weft_waker_wake(stray);
+    mc_assert(finish(task) == 0);
+    stop_quietly();
+}
+MC_CASE(fiber_rest_told, told_at_rest, .arg = ON(1, WEFT_SCHED_RING), .proves = "J30 B52", .bound = 2,
+        .stale_counts = true, .seconds = 6);
+
 /* Two that migrate and yield on two workers: each is run by one at a time, and sees what it wrote. */
 static int yield_and_count(void *arg) {
     int *mine = arg; /* plain */

@@ -78,6 +78,19 @@ TEST(word_enter, "B48 B51 J31") {
     }
 }
 
+/* Only one that there is nothing to see to goes on without. */
+TEST(word_enter_plain, "B48 B51 J31") {
+    set(REST | WEFTI_SCHEDULED);
+    CHECK(wefti_word_enter_plain(&word));
+    const uint64_t others[] = {WEFTI_RUNNING, WEFTI_SCHEDULED | WEFTI_NOTIFIED, WEFTI_SCHEDULED | WEFTI_CANCELLED,
+                               WEFTI_SCHEDULED | WEFTI_CANCELLED | WEFTI_SHIELD_ONE};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        set(REST | others[i]);
+        CHECK(!wefti_word_enter_plain(&word));
+        expect(REST | others[i]);
+    }
+}
+
 TEST(word_to_idle, "B48 B51") {
     set(REST | WEFTI_RUNNING);
     CHECK(!wefti_word_to_idle(&word));

@@ -92,6 +92,9 @@ void mc_atomic_end(void);
  * would need load buffering.  Call it before the memory is used; holds for the rest of the execution. */
 void mc_exclusive(const volatile void *memory, size_t size);
 
+/* Was this byte's memory freed or said to be dead?  For tests of the checker: whoever else uses it finds out. */
+bool mc_is_dead(const volatile void *memory);
+
 /* Record what this execution came to; with .outcomes the set over all executions must be exactly that. */
 void mc_outcome(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A line in the trace of a failing execution. */

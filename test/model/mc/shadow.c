@@ -175,11 +175,24 @@ static void check_stack(struct mc_cell *cell, uintptr_t addr, const char *how, u
     }
 }
 
+static inline uint8_t life_of(const struct chunk *chunk, const struct mc_cell *cell, uintptr_t addr) {
+    uint8_t line = chunk->line_life[line_of(addr)];
+    if (likely(!(chunk->life | line | cell->life)))
+        return LIFE_OK;
+    return cell->life ? cell->life : line ? line : chunk->life;
+}
+
+bool mc_is_dead(const volatile void *memory) {
+    uintptr_t addr = (uintptr_t)memory;
+    struct chunk *chunk = chunk_of(addr);
+    return life_of(chunk, cell_of(chunk, addr), addr) != LIFE_OK;
+}
+
 static inline void check_life(struct chunk *chunk, struct mc_cell *cell, uintptr_t addr, const char *how,
                               uintptr_t pc) {
-    uint8_t line = chunk->line_life[line_of(addr)];
-    if (unlikely(chunk->life | line | cell->life))
-        report_dead(addr, cell->life ? cell->life : line ? line : chunk->life, how, pc);
+    uint8_t life = life_of(chunk, cell, addr);
+    if (unlikely(life))
+        report_dead(addr, life, how, pc);
     if (unlikely(!cell->touched)) {
         if (mc_heap_is_wild(addr))
             report_dead(addr, LIFE_WILD, how, pc);
@@ -306,8 +319,7 @@ static inline void plain_cell(uintptr_t addr, size_t size, bool write, uintptr_t
     struct chunk *chunk = chunk_of(addr);
     struct mc_cell *cell = cell_of(chunk, addr);
     uint8_t mask = mask_of(addr, size);
-    if (cell->accesses && !cell->locs &&
-        !(chunk->life | chunk->line_life[line_of(addr)] | cell->life)) { /* did I do the same just before? */
+    if (cell->accesses && !cell->locs && !life_of(chunk, cell, addr)) { /* did I do the same just before? */
         const struct access *a = &accesses[cell->accesses];
         if (a->thread == mc.run && a->clock == mc_me()->cur->t[mc.run] && !(mask & ~a->mask) && a->write >= write)
             return;
