@@ -64,8 +64,10 @@ static inline __attribute__((always_inline)) struct wefti_worker *leave(struct w
     int saved = *w->errno_at; /* first: go_on rings timers, looks at descriptors, ends tasks */
     wefti_look_at_resting(w);
     struct wefti_goal to = own_is_next(w) ? own_next(w) : find_next(w);
-    if (WEFTI_LIKELY(to.stack != self->stack)) /* else nobody else is there: it is its turn again */
+    if (WEFTI_LIKELY(to.stack != self->stack))
         w = switch_to(w, self, to);
+    else
+        wefti_word_enter(&self->task.word); /* nobody else is there: it is its turn again */
     *w->errno_at = saved; /* last: what arrived calls may change it */
     return w;
 }
