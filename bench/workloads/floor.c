@@ -54,7 +54,7 @@ struct player {
     int cpu; /* the nth of the usable ones */
 };
 
-static void pin(int nth) {
+void bench_pin(int nth) {
     cpu_set_t all, one;
     sched_getaffinity(0, sizeof all, &all);
     CPU_ZERO(&one);
@@ -74,7 +74,7 @@ static void play(uint64_t rounds, uint64_t mine) {
 
 static void *answer(void *arg) {
     struct player *player = arg;
-    pin(player->cpu);
+    bench_pin(player->cpu);
     play(player->rounds, 1);
     return NULL;
 }
@@ -89,7 +89,7 @@ static void line_round_trip(struct bench_run *run) {
     if (!bench_check(run, pthread_create(&thread, NULL, answer, &other) == 0, "no thread"))
         return;
     sched_getaffinity(0, sizeof before, &before);
-    pin(0);
+    bench_pin(0);
     play(1, 0); /* the other is running from here on */
     while (atomic_load_explicit(&turn, memory_order_acquire) != 2)
         ;

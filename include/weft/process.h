@@ -57,10 +57,11 @@ typedef struct weft_message {
 /* Copy a message into a mailbox.  rt NULL: the caller's runtime.  From anywhere.
  * Returns 0; -ESRCH (no such process, or it has ended); -ENOBUFS (its mailbox is full, and its policy is to refuse); -EMSGSIZE (larger
  * than 4 GiB, or than its mailbox); -ENOMEM; -EINVAL (no runtime).  With the policy `block` it waits in a fiber or thread: then also
- * -ECANCELED.  (In a step of a class, and for room in one's own mailbox, it does not wait: -ENOBUFS.) */
+ * -ECANCELED.  (In a step of a class, and for room in one's own mailbox, it does not wait: -ENOBUFS.)
+ * A fiber that sends again and again lets others run now and then, whatever the mailbox: hold no lock over it that blocks a thread. */
 WEFT_API int weft_send(weft_runtime *rt, weft_pid to, uint64_t tag, const void *data, size_t size);
 
-/* The same, but never waits: -ENOBUFS also when the policy is to block. */
+/* The same, but never waits, nor lets others run: -ENOBUFS also when the policy is to block. */
 WEFT_API int weft_try_send(weft_runtime *rt, weft_pid to, uint64_t tag, const void *data, size_t size);
 
 /* Send without copying: `release(data)` is called once when the receiver is done with it, also when the message could not be delivered

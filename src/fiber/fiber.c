@@ -293,8 +293,10 @@ void wefti_turn_end(weft_deadline until) {
     if (wefti_turn_was_fair(w) || !task || !wefti_task_is_fiber(task))
         return;
     struct wefti_fiber *self = wefti_fiber_of(task);
-    if (!self->preempt_off && !wefti_deque_length(&w->jobs))
+    if (!self->preempt_off && !wefti_deque_length(&w->jobs)) {
+        wefti_worker_owe(w, 2 * WEFTI_TURN_CALLS);
         wefti_fiber_yield(w, self);
+    }
 }
 
 int weft_checkpoint(void) {

@@ -70,10 +70,11 @@ static inline bool tick_allows(const struct wefti_worker *w) { return w->tick_le
 static inline bool may_go_on(const struct wefti_worker *w) { return !w->loop_only && tick_allows(w); }
 
 /* So many of our own may follow each other before any count asks for more than a switch: the scheduler's turn, a look at the clock and the
- * descriptors, the last poll of a tick, at which the scheduler is always asked.  Not 0 only while one of our own runs: `next`, to begin with. */
+ * descriptors, the last poll of a tick, at which the scheduler is always asked; none while tasks come first.  Not 0 only while one of our own runs: `next`, to begin with. */
 static inline void give(struct wefti_worker *w, const struct weft_task *next) {
     uint32_t kept = comes_by_loop(w) ? 2 : 1;
-    uint32_t most = w->loop_only || w->tick_left < kept || !wefti_task_is_pinned(next) ? 0 : w->tick_left - kept;
+    uint32_t most =
+        w->owed || w->loop_only || w->tick_left < kept || !wefti_task_is_pinned(next) ? 0 : w->tick_left - kept;
     most = w->pinned_left < most ? w->pinned_left : most;
     if (w->look_left && w->look_left - 1 < most)
         most = w->look_left - 1;

@@ -1,8 +1,9 @@
 /* turn.h - calls that may wait and did not have to: so many in one turn, and others have theirs.
  *
  * Why.    A fiber whose channel or descriptor always has something would keep its worker for ever, and with it all fibers that have begun
- *         there: nothing takes the worker from it.
- * What.   Each such call counts down.  At 0 the fiber yields, unless there has been another turn since the last 0.
+ *         there: nothing takes the worker from it.  So would one that sends to processes, and these would not get to what they are sent.
+ * What.   Each such call counts down.  At 0 the fiber yields, unless there has been another turn since the last 0.  The tasks that wait then, which it
+ *         may well have made ready, come before it (wefti_worker_owe).
  * Who.    The words are the worker's own.
  */
 #ifndef WEFTI_FIBER_TURN_H

@@ -22,6 +22,7 @@
  * Not covered.  A control thread hands out all tasks (reactor), bounded mailboxes, who sends from outside: by the lane.
  * Checked by.  test/model/process.c
  */
+#include "fiber/turn.h"
 #include "plat/cache.h"
 #include "process/process.h"
 #include "task/account.h"
@@ -80,9 +81,11 @@ int wefti_message_send(struct wefti_processes *table, struct wefti_worker *w, we
                                    : wefti_mailbox_send(table, process, to, message, until);
 }
 
-/* The table to send into, or NULL and why not.  *w: the caller's worker. */
-static inline struct wefti_processes *table_of(struct weft_runtime *rt, size_t size, struct wefti_worker **w,
-                                               int *error) {
+/* The table to send into, or NULL and why not.  *w: the caller's worker.  A fiber that sends and sends lets others run now and then, and first of all those it
+ * sends to: else they would not get to it, and their mailboxes grow. */
+static inline struct wefti_processes *table_of(struct weft_runtime *rt, size_t size, int64_t until,
+                                               struct wefti_worker **w, int *error) {
+    wefti_turn_used(until);
     *w = wefti_worker_here();
     struct weft_runtime *to = rt || !*w ? rt : (*w)->rt;
     struct wefti_annex *annex = to ? wefti_annex(to, WEFTI_ANNEX_PROCESSES) : NULL;
@@ -102,7 +105,7 @@ static __attribute__((noinline)) int send_any(struct weft_runtime *rt, weft_pid 
                                               size_t size, int64_t until) {
     int error;
     struct wefti_worker *w;
-    struct wefti_processes *table = table_of(rt, size, &w, &error);
+    struct wefti_processes *table = table_of(rt, size, until, &w, &error);
     if (WEFTI_UNLIKELY(!table))
         return error;
     struct wefti_message *message = wefti_message_new_on(table, w, WEFT_MESSAGE, tag, data, size);
@@ -137,8 +140,17 @@ static inline __attribute__((always_inline)) int send_copy(struct weft_runtime *
         return send_any(rt, to, tag, data, size, until);
     struct wefti_process *process = wefti_as_it_is(&chunk->process[wefti_pid_index(to) % WEFTI_PROCESS_CHUNK]);
     wefti_fetch_own(process); /* while the message is filled */
+    struct weft_task *current = wefti_current(w);
+    weft_pid from;
+    if (WEFTI_LIKELY(current && current->poll == wefti_process_poll)) {
+        from = wefti_process_pid(wefti_process_of_class(current));
+    } else {
+        if (WEFTI_UNLIKELY(wefti_turn_count(w))) /* as in table_of */
+            return send_any(rt, to, tag, data, size, until);
+        from = wefti_pid_of_task(current);
+    }
     struct wefti_message *message = wefti_nodes_take_loaded(&w->messages);
-    wefti_message_address(message, wefti_pid_of_task(wefti_current(w)), WEFT_MESSAGE, tag, size);
+    wefti_message_address(message, from, WEFT_MESSAGE, tag, size);
     wefti_message_copy(message->bytes, data, size);
     if (WEFTI_UNLIKELY(!wefti_process_is(process, to)))
         return send_by_lane(table, process, to, message, until);
@@ -156,7 +168,7 @@ int weft_try_send(weft_runtime *rt, weft_pid to, uint64_t tag, const void *data,
 int weft_send_ref(weft_runtime *rt, weft_pid to, uint64_t tag, void *data, size_t size, void (*release)(void *data)) {
     int error;
     struct wefti_worker *w;
-    struct wefti_processes *table = table_of(rt, size, &w, &error);
+    struct wefti_processes *table = table_of(rt, size, WEFT_NEVER, &w, &error);
     if (!table)
         return error;
     struct wefti_message *message = wefti_message_new_on(table, w, WEFT_MESSAGE, tag, NULL, 0);

@@ -260,6 +260,25 @@ static __attribute__((noinline)) void take_inbox(struct wefti_worker *w) {
         wefti_chain_append(&w->pinned, item);
 }
 
+void wefti_worker_owe(struct wefti_worker *w, uint32_t most) {
+    uint32_t waiting = w->sched->waiting ? w->sched->waiting(w) : 0;
+    if (!waiting)
+        return;
+    wefti_worker_settle(w);
+    w->owed = waiting < most ? waiting : most;
+    w->owed_made = 0;
+    w->owed_until = wefti_clock() + WEFTI_OWED_TIME;
+}
+
+/* The next of those, or NULL: that is over.  The clock is looked at often before the first few, which may be long, and then seldom. */
+static __attribute__((noinline)) struct weft_task *next_owed(struct wefti_worker *w) {
+    uint32_t made = w->owed_made++;
+    bool look = (made & (made - 1)) == 0 || made % 16 == 0;
+    struct weft_task *task = look && wefti_clock() >= w->owed_until ? NULL : w->sched->next(w);
+    w->owed = task ? w->owed - 1 : 0;
+    return task;
+}
+
 /* Our own fibers and the scheduler's tasks in turn, as long as there are both; while there are only fibers, the scheduler is asked
  * now and then, and always at the last poll of a tick. */
 static inline __attribute__((always_inline)) struct weft_task *pick(struct wefti_worker *w) {
@@ -267,6 +286,9 @@ static inline __attribute__((always_inline)) struct weft_task *pick(struct wefti
         take_inbox(w);
     if (!w->pinned.count)
         return w->sched->next(w);
+    struct weft_task *owed = WEFTI_UNLIKELY(w->owed) ? next_owed(w) : NULL;
+    if (WEFTI_UNLIKELY(owed != NULL))
+        return owed;
     if (w->pinned_left && w->tick_left != 1) {
         w->pinned_left--;
     } else {

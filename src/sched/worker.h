@@ -97,6 +97,9 @@ struct wefti_worker {
     uint32_t pinned_left; /* how many of them run before the scheduler is asked */
     uint32_t pinned_more; /* ... so many more than usual, while polls are short */
     uint32_t own_left, own_given; /* how many may follow each other without a look at any other count: fiber/runner.c */
+    uint32_t owed,
+        owed_made; /* tasks that come before our fibers, and how many have: they waited when one of these had used up its turn ... */
+    int64_t owed_until; /* ... and no longer than until then */
     uint32_t fresh_left; /* new ones that may still run in a row on one stack */
     struct weft_task *handoff; /* a fiber took it out of a queue for the loop to run */
     _Atomic(struct weft_task *)

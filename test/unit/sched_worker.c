@@ -19,17 +19,21 @@
 #define wefti_worker_tick unit_worker_tick
 #define wefti_worker_pick unit_worker_pick
 #define wefti_worker_here unit_worker_here
+#define wefti_worker_owe unit_worker_owe
 #define wefti_notify_if_worth unit_notify_if_worth
 #include "sched/worker.c"
 
 #include "rig.h"
 
-static unsigned relaxes, yields;
+static unsigned relaxes, yields, looks;
 static int64_t now;
 
 void unit_relax(void) { relaxes++; }
 void unit_yield(void) { yields++; }
-int64_t unit_clock(void) { return now; }
+int64_t unit_clock(void) {
+    looks++;
+    return now;
+}
 
 /* -- The interval at which the global queue is looked at first ---------------------------------------------- */
 
@@ -320,4 +324,64 @@ TEST(worker_sees_stop, "K39") {
     wefti_worker_main(w); /* and its loop ends at once */
     CHECK_EQ(wefti_idle_parked(&rt->idle), 0);
     rig_end(rt);
+}
+
+/* -- Tasks before fibers ------------------------------------------------------------------------------------ */
+
+static struct weft_task owed_task, own_fiber;
+static uint32_t owed_waiting, owed_left;
+static int64_t owed_lasts; /* each of them, ns */
+
+static uint32_t count_owed(struct wefti_worker *w) {
+    (void)w;
+    return owed_waiting;
+}
+static struct weft_task *next_of_owed(struct wefti_worker *w) {
+    (void)w;
+    if (!owed_left)
+        return NULL;
+    owed_left--;
+    now += owed_lasts;
+    return &owed_task;
+}
+
+/* How many tasks come before the worker's own fiber, if so many wait and so many may. */
+static unsigned come_first(uint32_t there, uint32_t most, int64_t last) {
+    static const struct wefti_sched sched = {.name = "owed", .next = next_of_owed, .waiting = count_owed};
+    struct weft_runtime rt = {.workers = 1};
+    struct wefti_worker w = {.rt = &rt, .sched = &sched, .tick_left = 100, .pinned_left = 5};
+    unsigned count = 0;
+    owed_waiting = owed_left = there;
+    owed_lasts = last;
+    w.pinned = (struct wefti_chain){&own_fiber.link, &own_fiber.link, 1};
+    wefti_worker_owe(&w, most);
+    looks = 0;
+    while (wefti_worker_pick(&w) == &owed_task)
+        count++;
+    CHECK_EQ(w.owed, 0);
+    CHECK_EQ(w.pinned.count, 0);
+    CHECK_EQ(w.pinned_left, 4);
+    return count;
+}
+
+TEST(worker_owes_tasks, "") {
+    CHECK_EQ(come_first(0, 256, 0), 0);
+    CHECK_EQ(come_first(1, 256, 0), 1);
+    CHECK_EQ(come_first(100, 256, 0), 100); /* who waits now, once */
+    CHECK_EQ(looks, 1 + 7 + 2 + 1); /* 0; 1 to 64; 48, 80, 96; and 0 and 16 to 64 are among these */
+    CHECK_EQ(come_first(1000, 256, 0), 256);
+    CHECK_EQ(come_first(100, 256, WEFTI_OWED_TIME), 1); /* a long one, and no other */
+    CHECK_EQ(come_first(100, 256, WEFTI_OWED_TIME - 1), 2);
+    CHECK_EQ(come_first(100, 256, WEFTI_OWED_TIME / 3), 4); /* looked at before the third and the fifth */
+    CHECK_EQ(come_first(256, 256, WEFTI_OWED_TIME / 20), 32); /* before each sixteenth */
+}
+
+/* Where a scheduler does not say how many wait, they and the fibers take turns as ever; and while tasks come first, no fiber follows another. */
+TEST(worker_owes_nothing, "") {
+    static const struct wefti_sched sched = {.name = "silent", .next = next_of_owed};
+    struct weft_runtime rt = {.workers = 1};
+    struct wefti_worker w = {.rt = &rt, .sched = &sched, .own_given = 7, .own_left = 5};
+    wefti_worker_owe(&w, 256);
+    CHECK_EQ(w.owed, 0);
+    CHECK_EQ(w.own_left, 5);
 }

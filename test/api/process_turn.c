@@ -1,0 +1,189 @@
+/* process_turn.c - a fiber that sends and sends keeps neither those it sends to nor the others from running. */
+#include "process.h"
+
+enum { ENOUGH = 1000, SMALL = 8, LARGE = 100 };
+
+/* -- A flood --------------------------------------------------------------------------------------------- */
+
+static struct {
+    int way;
+    atomic_uint received;
+    unsigned sent;
+    atomic_uint released;
+} flood;
+
+static void released(void *data) {
+    (void)data;
+    atomic_fetch_add(&flood.released, 1);
+}
+
+static int send_one(weft_pid to) {
+    static char bytes[LARGE];
+    switch (flood.way) {
+    case 0: return weft_send(NULL, to, 0, bytes, SMALL);
+    case 1: return weft_send(NULL, to, 0, bytes, LARGE);
+    default: return weft_send_ref(NULL, to, 0, bytes, LARGE, released);
+    }
+}
+
+static int note(void *state, const weft_message *events, size_t count, weft_step *out) {
+    (void)state, (void)events;
+    unsigned before = atomic_fetch_add(&flood.received, (unsigned)count);
+    out->status = before + count >= ENOUGH ? WEFT_STEP_DONE : WEFT_STEP_IDLE;
+    return 0;
+}
+static const weft_process_class notes = {.size = sizeof notes, .name = "notes", .step = note};
+
+static int note_in_fiber(void *unused) {
+    (void)unused;
+    weft_message m;
+    while (atomic_load(&flood.received) < ENOUGH) {
+        REQUIRE_EQ(weft_receive(&m, NULL, NULL, in_time()), 0);
+        atomic_fetch_add(&flood.received, 1);
+    }
+    return 0;
+}
+
+/* Until it hears no more: on one worker that is when it has had its turns. */
+static int send_on(void *is_fiber) {
+    weft_pid to;
+    atomic_store(&flood.received, 0);
+    if (is_fiber)
+        to = go_process(NULL, note_in_fiber, NULL);
+    else
+        REQUIRE_EQ(spawn_class(NULL, &notes, NULL, 0, &to, NULL), 0);
+    weft_deadline until = weft_after(harness_patience());
+    for (flood.sent = 0; send_one(to) == 0; flood.sent++)
+        REQUIRE(flood.sent % 1024 || fixture_on("sim") || weft_after(0) < until);
+    CHECK(atomic_load(&flood.received) >= ENOUGH);
+    return 0;
+}
+
+API_TEST(process_flood_is_received, "W29", .workers = {1}) {
+    for (flood.way = 0; flood.way < 3; flood.way++) {
+        in_process(send_on, NULL);
+        in_process(send_on, &flood);
+    }
+    CHECK(atomic_load(&flood.released) > 2 * ENOUGH - 1);
+}
+
+/* -- Those that must not wait ------------------------------------------------------------------------------ */
+
+static int try_on(void *unused) {
+    (void)unused;
+    weft_pid to;
+    weft_task *other;
+    atomic_store(&flood.received, 0);
+    REQUIRE_EQ(spawn_class(NULL, &notes, NULL, 0, &to, &other), 0);
+    for (int i = 0; i < 20 * ENOUGH; i++)
+        REQUIRE_EQ(weft_try_send(NULL, to, 0, &i, sizeof i), 0);
+    CHECK_EQ(atomic_load(&flood.received), 0);
+    CHECK(!weft_task_is_done(other));
+    CHECK_EQ(fixture_finish(other).status, 0);
+    return 0;
+}
+
+API_TEST(process_try_send_keeps_the_turn, "", .workers = {1}, .sched = "ring deque fifo sim") {
+    in_process(try_on, NULL);
+}
+
+/* -- Many that live for one message ------------------------------------------------------------------------ */
+
+static uint64_t most_alive;
+
+static int once(void *state, const weft_message *events, size_t count, weft_step *out) {
+    (void)state, (void)events;
+    out->status = count ? WEFT_STEP_DONE : WEFT_STEP_IDLE; /* it may run before its message comes */
+    return 0;
+}
+static const weft_process_class ephemeral = {.size = sizeof ephemeral, .name = "ephemeral", .step = once};
+
+static int spawn_many(void *unused) {
+    (void)unused;
+    unsigned count = fixture_is_slow() ? 5000 : 50000;
+    for (unsigned i = 0; i < count; i++) {
+        weft_pid pid;
+        REQUIRE_EQ(spawn_class(NULL, &ephemeral, NULL, 0, &pid, NULL), 0);
+        REQUIRE_EQ(weft_send(NULL, pid, 0, &i, sizeof i), 0);
+        uint64_t alive = weft_process_count(NULL);
+        most_alive = alive > most_alive ? alive : most_alive;
+    }
+    return 0;
+}
+
+/* Who makes others ready lets all of them run, not one in a while: there are never many (300, if nothing comes between). */
+API_TEST(process_storm_is_small, "", .workers = {1}, .sched = "ring deque") {
+    in_process(spawn_many, NULL);
+    CHECK(most_alive > 100);
+    if (most_alive > 10000 && !fixture_is_slow())
+        harness_note(__FILE__, __LINE__, "%llu were alive at once", (unsigned long long)most_alive);
+}
+
+/* -- The others' turns ------------------------------------------------------------------------------------- */
+
+enum { TASKS = 40, VALUES = 20000 };
+
+static struct {
+    atomic_bool stop;
+    bool is_long;
+    unsigned polls; /* of tasks; one worker */
+    unsigned most; /* ... between two turns of a fiber */
+    weft_chan *ch;
+} mix;
+
+static weft_poll poll_on(weft_task *self, void *state) {
+    (void)state;
+    mix.polls++;
+    for (weft_deadline until = weft_after(mix.is_long ? 200000 : 0); weft_after(0) < until;)
+        ;
+    return atomic_load(&mix.stop) ? weft_done(self, 0, NULL) : WEFT_YIELD;
+}
+
+static int use_up_turns(void *unused) {
+    (void)unused;
+    for (int i = 0, value; i < VALUES; i++)
+        REQUIRE_EQ(weft_chan_recv(mix.ch, &value, WEFT_NEVER), 0);
+    atomic_store(&mix.stop, true);
+    return 0;
+}
+
+static int take_turns(void *unused) {
+    (void)unused;
+    for (unsigned last = mix.polls; !atomic_load(&mix.stop); last = mix.polls) {
+        REQUIRE_EQ(weft_yield(), 0);
+        unsigned between = mix.polls - last;
+        mix.most = between > mix.most ? between : mix.most;
+    }
+    return 0;
+}
+
+static int run_mix(void *unused) {
+    (void)unused;
+    weft_task *fiber[2], *task[TASKS];
+    atomic_store(&mix.stop, false);
+    mix.polls = mix.most = 0;
+    for (int i = 0; i < VALUES; i++)
+        REQUIRE_EQ(weft_chan_send(mix.ch, &i, WEFT_NOW), 0);
+    for (int i = 0; i < TASKS; i++)
+        task[i] = fixture_go(NULL, poll_on, NULL);
+    REQUIRE_EQ(weft_fiber_go(NULL, use_up_turns, NULL, &fiber[0]), 0);
+    REQUIRE_EQ(weft_fiber_go(NULL, take_turns, NULL, &fiber[1]), 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(fixture_finish(fiber[i]).status, 0);
+    for (int i = 0; i < TASKS; i++)
+        CHECK_EQ(fixture_finish(task[i]).status, 0);
+    return 0;
+}
+
+/* When a fiber has used up its turn the tasks that wait come first: each once, and if they are long not even that. */
+API_TEST(fiber_turns_among_tasks, "", .workers = {1}, .sched = "ring deque") {
+    REQUIRE_EQ(weft_chan_create(sizeof(int), WEFT_UNBOUNDED, &mix.ch), 0);
+    REQUIRE_EQ(weft_fiber_run(NULL, run_mix, NULL, NULL), 0);
+    if (mix.most < TASKS / 2 || mix.most > 2 * TASKS)
+        harness_note(__FILE__, __LINE__, "up to %u polls between two turns", mix.most);
+    mix.is_long = true;
+    REQUIRE_EQ(weft_fiber_run(NULL, run_mix, NULL, NULL), 0);
+    if (mix.most > TASKS / 4)
+        harness_note(__FILE__, __LINE__, "up to %u long polls between two turns", mix.most);
+    CHECK_EQ(weft_chan_destroy(mix.ch), 0);
+}
