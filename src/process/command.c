@@ -30,7 +30,8 @@ int weft_yield_command(weft_step *step, unsigned command, uint64_t tag, const vo
         return -EINVAL;
     if (size > UINT32_MAX)
         return -EMSGSIZE;
-    struct wefti_message *message = wefti_message_new(commands->table, WEFT_MESSAGE_YIELD, tag, data, size);
+    struct wefti_message *message =
+        wefti_message_new(wefti_processes_of(NULL, false), WEFT_MESSAGE_YIELD, tag, data, size);
     if (!message)
         return -ENOMEM;
     message->error = (int)command;
@@ -76,7 +77,7 @@ int wefti_command_done(const weft_command *command, int error, const void *data,
 }
 
 void wefti_commands_dispatch(struct wefti_commands *commands, weft_pid pid) {
-    struct wefti_processes *table = commands->table;
+    struct wefti_processes *table = wefti_processes_of(NULL, false);
     for (struct wefti_link *item; (item = wefti_chain_take(&commands->asked));) {
         struct wefti_message *message = wefti_message_of(item);
         weft_message shown;

@@ -6,7 +6,6 @@
 
 /* Messages whose `error` is the command's number. */
 struct wefti_commands {
-    struct wefti_processes *table;
     struct wefti_chain asked;
 };
 

@@ -46,8 +46,8 @@ static inline bool show(struct wefti_link *item, uint32_t count, weft_message *e
 }
 
 /* Back where they came from, with what they carry. */
-static __attribute__((noinline)) void release(struct wefti_processes *table, struct wefti_chain taken) {
-    wefti_messages_free(table, &taken);
+static __attribute__((noinline)) void release(struct wefti_process *process, struct wefti_chain taken) {
+    wefti_messages_free(process->table, &taken);
 }
 
 static bool upgrade(struct wefti_process_header *header, const weft_process_class *next) {
@@ -87,7 +87,7 @@ static __attribute__((noinline)) bool is_over(struct weft_task *task, const weft
         (out->status != WEFT_STEP_UPGRADE || !upgrade(header, out->upgrade)))
         *error = -EINVAL; /* no status at all would be called for ever */
     if (*error < 0 || out->status == WEFT_STEP_DONE) {
-        wefti_messages_free(commands->table, &commands->asked);
+        wefti_messages_free(process->table, &commands->asked);
         *error = *error < 0 ? *error : out->result < 0 ? out->result : 0;
         return true;
     }
@@ -96,7 +96,7 @@ static __attribute__((noinline)) bool is_over(struct weft_task *task, const weft
     /* Blocked before anything is dispatched: a command that completes at once releases it again (W26). */
     if (out->status == WEFT_STEP_YIELD && process->in_flight) {
         process->blocked = true;
-        wefti_word_set_sub(&task->word, commands->table->blocked);
+        wefti_word_set_sub(&task->word, process->table->blocked);
     }
     wefti_commands_dispatch(commands, wefti_process_pid(process));
     return false;
@@ -118,12 +118,10 @@ static inline __attribute__((always_inline)) int step(struct weft_task *task, we
     bool outside = show(first, count, events, &last);
     struct wefti_process_header *header = (struct wefti_process_header *)(void *)(task + 1);
     int error = header->class_->step(header + 1, events, count, out);
-    struct wefti_worker *w = wefti_worker_self(); /* it does not leave it */
-    struct wefti_processes *table = wefti_processes_here(w->rt);
-    if (WEFTI_UNLIKELY(outside))
-        release(table, (struct wefti_chain){first, last, count});
-    else if (WEFTI_LIKELY(count))
-        wefti_nodes_give_all(&table->nodes, &w->messages, (struct wefti_chain){first, last, count});
+    struct wefti_chain used = {first, last, count};
+    if (WEFTI_LIKELY(count) && WEFTI_UNLIKELY(outside || !wefti_nodes_give_chain(&wefti_worker_self()->messages,
+                                                                                 used))) /* it does not leave it */
+        release(wefti_process_of_class(task), used);
     return error;
 }
 
@@ -135,7 +133,6 @@ weft_poll wefti_process_poll(struct weft_task *task, void *raw) {
         if (WEFTI_LIKELY(is_quiet(process)) ? process->idle && !process->pending.count : !take(task, process))
             return WEFT_PENDING;
         struct wefti_commands commands;
-        commands.table = wefti_processes_here(wefti_worker_self()->rt); /* process->table is on another line */
         commands.asked.count = 0;
         weft_step out = {WEFT_STEP_CONTINUE, 0, NULL, (struct wefti_step *)(void *)&commands};
         int error = step(task, &out);

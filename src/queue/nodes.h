@@ -91,19 +91,16 @@ static inline void wefti_nodes_give(struct wefti_nodes *nodes, struct wefti_node
     wefti_nodes_push(&cache->loaded, node);
 }
 
-/* All of a chain that is not empty; as a whole, if there is room. */
-static inline void wefti_nodes_give_all(struct wefti_nodes *nodes, struct wefti_nodes_cache *cache,
-                                        struct wefti_chain chain) {
-    if (WEFTI_LIKELY(cache->loaded.count + chain.count <= WEFTI_NODES_MAGAZINE)) {
-        chain.last->next = cache->loaded.first; /* of an empty one: whatever */
-        if (!cache->loaded.count)
-            cache->loaded.last = chain.last;
-        cache->loaded.first = chain.first;
-        cache->loaded.count += chain.count;
-        return;
-    }
-    for (struct wefti_link *node; (node = wefti_chain_take(&chain));)
-        wefti_nodes_give(nodes, cache, node);
+/* A chain that is not empty, as a whole.  False: there is no room, and it is still the caller's. */
+static inline bool wefti_nodes_give_chain(struct wefti_nodes_cache *cache, struct wefti_chain chain) {
+    if (WEFTI_UNLIKELY(cache->loaded.count + chain.count > WEFTI_NODES_MAGAZINE))
+        return false;
+    chain.last->next = cache->loaded.first; /* of an empty one: whatever */
+    if (!cache->loaded.count)
+        cache->loaded.last = chain.last;
+    cache->loaded.first = chain.first;
+    cache->loaded.count += chain.count;
+    return true;
 }
 
 #endif

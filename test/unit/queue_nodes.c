@@ -86,7 +86,10 @@ TEST(nodes_come_back_in_chains, "W29") {
         struct wefti_chain chain = {NULL, NULL, 0};
         for (unsigned i = 0; i < count; i++)
             wefti_chain_append(&chain, (struct wefti_link *)(void *)taken[i]);
-        wefti_nodes_give_all(&nodes, &cache, chain);
+        bool fits = cache.loaded.count + count <= WEFTI_NODES_MAGAZINE;
+        REQUIRE_EQ(wefti_nodes_give_chain(&cache, chain), fits);
+        for (struct wefti_link *node; !fits && (node = wefti_chain_take(&chain));)
+            wefti_nodes_give(&nodes, &cache, node);
         REQUIRE_EQ(nodes.out, held(&cache));
         REQUIRE_LE(cache.loaded.count, WEFTI_NODES_MAGAZINE);
         REQUIRE(cache.spare.count == 0 || cache.spare.count == WEFTI_NODES_MAGAZINE);
