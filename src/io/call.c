@@ -47,8 +47,8 @@ static inline int begin(struct wefti_worker **w) {
     if (WEFTI_UNLIKELY(!wefti_task_is_fiber(task)))
         return -EINVAL;
     struct wefti_fiber *self = wefti_fiber_of(task);
-    if (wefti_turn_count(*w) && !wefti_turn_was_fair(*w) && !self->preempt_off) {
-        wefti_fiber_yield(*w, self);
+    if (wefti_turn_count(*w)) {
+        wefti_turn_end(WEFT_NEVER);
         *w = wefti_worker_here();
     }
     return wefti_fiber_must_end(self) ? -ECANCELED : 0;
