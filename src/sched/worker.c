@@ -282,7 +282,7 @@ static __attribute__((noinline)) struct weft_task *next_owed(struct wefti_worker
     bool look = (made & (made - 1)) == 0 || made % 16 == 0 || w->average > OWED_SHORT;
     struct weft_task *task = look && wefti_clock() >= w->owed_until ? NULL : w->sched->next(w);
     w->owed = task ? w->owed - 1 : 0;
-    if (!w->owed && !w->pinned_left)
+    if (!w->pinned_left)
         w->pinned_left = 1;
     return task;
 }

@@ -101,8 +101,11 @@ static int try_and_send(void *unused) {
     unsigned before = atomic_load(&flood.received);
     for (int i = 0; i < 128; i++)
         REQUIRE_EQ(weft_send(NULL, to, 0, &i, sizeof i), 0);
-    for (int i = 0; i < 200; i++)
-        REQUIRE_EQ(weft_try_send(NULL, to, 0, &i, sizeof i), 0);
+    for (int i = 0; i < 200; i++) {
+        static const char bytes[LARGE];
+        REQUIRE_EQ(weft_try_send(NULL, to, 0, bytes, SMALL), 0);
+        REQUIRE_EQ(weft_try_send(NULL, to, 0, bytes, LARGE), 0);
+    }
     for (int i = 0; i < 100; i++)
         REQUIRE_EQ(weft_send(NULL, to, 0, &i, sizeof i), 0);
     CHECK_EQ(atomic_load(&flood.received), before);
@@ -117,6 +120,37 @@ static int try_and_send(void *unused) {
 
 API_TEST(process_try_send_is_no_call_of_a_turn, "", .workers = {1}, .sched = "ring deque") {
     in_process(try_and_send, NULL);
+}
+
+static void count_up(void *count) { atomic_fetch_add((atomic_uint *)count, 1); }
+
+/* A fiber between a fork and its join, or that must not be preempted, sends what it has to. */
+static int send_undisturbed(void *forked) {
+    weft_pid to;
+    weft_task *other;
+    weft_job job;
+    atomic_uint done = 0;
+    atomic_store(&flood.received, 0);
+    REQUIRE_EQ(spawn_class(NULL, &notes, NULL, 0, &to, &other), 0);
+    if (forked)
+        weft_fork(&job, count_up, &done);
+    else
+        weft_preempt_off();
+    for (int i = 0; i < 2 * ENOUGH; i++)
+        REQUIRE_EQ(weft_send(NULL, to, 0, &i, sizeof i), 0);
+    CHECK_EQ(atomic_load(&flood.received), 0);
+    if (forked)
+        weft_join_job(&job);
+    else
+        weft_preempt_on();
+    CHECK_EQ(atomic_load(&done), forked != NULL);
+    CHECK_EQ(fixture_finish(other).status, 0);
+    return 0;
+}
+
+API_TEST(process_send_undisturbed, "", .workers = {1}, .sched = "ring deque fifo sim") {
+    in_process(send_undisturbed, NULL);
+    in_process(send_undisturbed, &flood);
 }
 
 /* -- One that is sent to -------------------------------------------------------------------------------------- */
@@ -311,6 +345,44 @@ API_TEST(process_storm_of_new_fibers_is_fair, "", .workers = {1}, .sched = "ring
     if (crowd.most > 20)
         harness_note(__FILE__, __LINE__, "of each that was alive %g were begun between two turns of another",
                      crowd.most);
+}
+
+/* -- ... and that wait at once ------------------------------------------------------------------------------------- */
+
+static int begin_and_yield(void *unused) {
+    (void)unused;
+    crowd.begun++;
+    REQUIRE_EQ(weft_yield(), 0);
+    crowd.ended++;
+    return 0;
+}
+
+static int begin_many(void *unused) {
+    (void)unused;
+    weft_task *turns;
+    crowd.begun = crowd.ended = 0;
+    atomic_store(&mix.stop, false);
+    REQUIRE_EQ(spawn_class(NULL, &swallows, NULL, 0, &crowd.to, NULL), 0);
+    REQUIRE_EQ(weft_fiber_go(NULL, turns_in_a_crowd, NULL, &turns), 0);
+    REQUIRE_EQ(weft_yield(), 0);
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < TASKS; i++)
+            REQUIRE_EQ(weft_fiber_go(NULL, begin_and_yield, NULL, NULL), 0);
+        for (int i = 0; i < 300; i++)
+            REQUIRE_EQ(weft_send(NULL, crowd.to, 0, &i, sizeof i), 0);
+        UNTIL(crowd.ended == crowd.begun && crowd.begun % TASKS == 0);
+    }
+    atomic_store(&mix.stop, true);
+    CHECK_EQ(fixture_finish(turns).status, 0);
+    end_server(NULL, crowd.to, 0);
+    return 0;
+}
+
+/* One that comes first and yields does not let the worker's own run before the others that come first. */
+API_TEST(process_storm_comes_first, "", .workers = {1}, .sched = "ring deque") {
+    in_process(begin_many, NULL);
+    if (crowd.most < TASKS / 2)
+        harness_note(__FILE__, __LINE__, "of %d never more than %g were begun between two turns", TASKS, crowd.most);
 }
 
 /* -- Between a fork and its join ----------------------------------------------------------------------------------- */

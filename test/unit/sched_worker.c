@@ -404,7 +404,11 @@ static struct wefti_worker owing(struct weft_runtime *rt) {
 TEST(worker_owes_once, "") {
     struct weft_runtime rt = {.workers = 1};
     struct wefti_worker w = owing(&rt);
+    w.own_given = 3;
+    w.own_left = 2;
     wefti_worker_owe(&w, 2);
+    CHECK_EQ(w.own_left, 0); /* no fiber follows another */
+    CHECK_EQ(w.pinned_left, 4);
     CHECK(wefti_worker_pick(&w) == &owed_task);
     wefti_worker_owe(&w, 2);
     CHECK_EQ(w.owed, 1);
@@ -412,8 +416,10 @@ TEST(worker_owes_once, "") {
     wefti_worker_owe(&w, 2);
     CHECK_EQ(w.owed, 0);
     CHECK(wefti_worker_pick(&w) == &own_fiber);
+    CHECK_EQ(w.owed_made, 2);
     wefti_worker_owe(&w, 2);
     CHECK_EQ(w.owed, 2);
+    CHECK_EQ(w.owed_made, 0);
 }
 
 /* Also without one in the queue that others could take from: the newest. */
