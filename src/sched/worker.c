@@ -279,7 +279,7 @@ void wefti_worker_owe(struct wefti_worker *w, uint32_t most) {
  * unless there were long ones lately. */
 static __attribute__((noinline)) struct weft_task *next_owed(struct wefti_worker *w) {
     uint32_t made = w->owed_made++;
-    bool look = (made & (made - 1)) == 0 || made % 16 == 0 || w->average > OWED_SHORT;
+    bool look = (made & (made - 1)) == 0 || made % 16 == 0 || w->length > OWED_SHORT;
     struct weft_task *task = look && wefti_clock() >= w->owed_until ? NULL : w->sched->next(w);
     w->owed = task ? w->owed - 1 : 0;
     if (!w->pinned_left)

@@ -355,7 +355,7 @@ static unsigned come_first(uint32_t there, uint32_t most, int64_t last) {
     struct wefti_worker w = {.rt = &rt, .sched = &owed_sched, .tick_left = 100, .pinned_left = owed_pinned};
     unsigned count = 0;
     now += 1;
-    w.average = owed_average;
+    w.length = owed_average;
     owed_waiting = owed_left = there;
     owed_lasts = last;
     w.pinned = (struct wefti_chain){&own_fiber.link, &own_fiber.link, 1};
