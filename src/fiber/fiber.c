@@ -286,8 +286,8 @@ void wefti_turn_end(weft_deadline until) {
     struct weft_task *task = w ? wefti_current(w) : NULL;
     if (!w)
         return;
-    if (until <= 0) { /* this call may go on, and one of the next that may yield does */
-        w->calls_left = 2;
+    if (until <= 0) { /* this call may go on, and the next that may yield does */
+        w->calls_left = 1;
         return;
     }
     if (wefti_turn_was_fair(w) || !task || !wefti_task_is_fiber(task))
@@ -295,7 +295,11 @@ void wefti_turn_end(weft_deadline until) {
     struct wefti_fiber *self = wefti_fiber_of(task);
     if (!self->preempt_off && !wefti_deque_length(&w->jobs)) {
         wefti_worker_owe(w, 2 * WEFTI_TURN_CALLS);
-        wefti_fiber_yield(w, self);
+        if (self->migrate)
+            wefti_fiber_preempt(
+                w, self); /* it has not waited: and somebody may have taken the job that it is about to join */
+        else
+            wefti_fiber_yield(w, self);
     }
 }
 

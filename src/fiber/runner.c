@@ -74,7 +74,7 @@ static inline bool may_go_on(const struct wefti_worker *w) { return !w->loop_onl
 static inline void give(struct wefti_worker *w, const struct weft_task *next) {
     uint32_t kept = comes_by_loop(w) ? 2 : 1;
     uint32_t most =
-        w->owed || w->loop_only || w->tick_left < kept || !wefti_task_is_pinned(next) ? 0 : w->tick_left - kept;
+        w->owed_until || w->loop_only || w->tick_left < kept || !wefti_task_is_pinned(next) ? 0 : w->tick_left - kept;
     most = w->pinned_left < most ? w->pinned_left : most;
     if (w->look_left && w->look_left - 1 < most)
         most = w->look_left - 1;

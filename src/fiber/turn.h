@@ -26,7 +26,7 @@ static inline bool wefti_turn_was_fair(struct wefti_worker *w) {
 }
 
 /* Look, and let others run if it was not; in a call that may suspend, before or after all that it does.  until: the caller's; with WEFT_NOW it
- * must not.  Not between a fork and its join, nor with preemption off.  At least one more call may be made afterwards. */
+ * must not.  Not between a fork and its join, as far as can be seen, nor with preemption off; and who may move stays where it is. */
 void wefti_turn_end(weft_deadline until);
 
 /* All of it. */

@@ -260,8 +260,13 @@ static __attribute__((noinline)) void take_inbox(struct wefti_worker *w) {
         wefti_chain_append(&w->pinned, item);
 }
 
+#define OWED_SHORT 1e3 /* ns: while polls are longer than this, a look at the clock is cheap */
+
 void wefti_worker_owe(struct wefti_worker *w, uint32_t most) {
+    if (w->owed_until) /* this one came before our fibers itself, as one that is new, and may have made another such */
+        return;
     uint32_t waiting = w->sched->waiting ? w->sched->waiting(w) : 0;
+    waiting += load_own(&w->lifo.slot) != NULL; /* the newest, which others could not take */
     if (!waiting)
         return;
     wefti_worker_settle(w);
@@ -270,12 +275,15 @@ void wefti_worker_owe(struct wefti_worker *w, uint32_t most) {
     w->owed_until = wefti_clock() + WEFTI_OWED_TIME;
 }
 
-/* The next of those, or NULL: that is over.  The clock is looked at often before the first few, which may be long, and then seldom. */
+/* The next of those, or NULL: that is over.  Then it is a fiber's turn.  The clock is looked at often before the first few, which may be long, and then seldom,
+ * unless there were long ones lately. */
 static __attribute__((noinline)) struct weft_task *next_owed(struct wefti_worker *w) {
     uint32_t made = w->owed_made++;
-    bool look = (made & (made - 1)) == 0 || made % 16 == 0;
+    bool look = (made & (made - 1)) == 0 || made % 16 == 0 || w->length > OWED_SHORT;
     struct weft_task *task = look && wefti_clock() >= w->owed_until ? NULL : w->sched->next(w);
     w->owed = task ? w->owed - 1 : 0;
+    if (!w->pinned_left)
+        w->pinned_left = 1;
     return task;
 }
 
@@ -297,6 +305,7 @@ static inline __attribute__((always_inline)) struct weft_task *pick(struct wefti
         if (task)
             return task;
     }
+    w->owed_until = 0;
     return wefti_task_of(wefti_chain_take(&w->pinned));
 }
 

@@ -99,7 +99,7 @@ struct wefti_worker {
     uint32_t own_left, own_given; /* how many may follow each other without a look at any other count: fiber/runner.c */
     uint32_t owed,
         owed_made; /* tasks that come before our fibers, and how many have: they waited when one of these had used up its turn ... */
-    int64_t owed_until; /* ... and no longer than until then */
+    int64_t owed_until; /* ... and no longer than until then; 0: one of our fibers has had its turn since */
     uint32_t fresh_left; /* new ones that may still run in a row on one stack */
     struct weft_task *handoff; /* a fiber took it out of a queue for the loop to run */
     _Atomic(struct weft_task *)

@@ -95,3 +95,27 @@ API_TEST(chan_now_keeps_the_turn, "", .workers = {1}) {
     REQUIRE_EQ(weft_fiber_run(NULL, never_yields, NULL, NULL), 0);
     CHECK_EQ(weft_chan_destroy(crowd.ch), 0);
 }
+
+/* Who also makes calls that must not wait, in turn with those that may, has used up its turn as well. */
+static int now_and_then(void *unused) {
+    (void)unused;
+    weft_task *turns;
+    int value = 0;
+    REQUIRE_EQ(weft_fiber_go(NULL, take_turns, NULL, &turns), 0);
+    atomic_store(&crowd.taken, 0);
+    for (int i = 0; i < 20000; i++) {
+        REQUIRE_EQ(weft_chan_send_many(crowd.ch, &value, 1, WEFT_NEVER), 1); /* unbounded: it must not */
+        REQUIRE_EQ(weft_chan_recv_many(crowd.ch, &value, 1, WEFT_NEVER), 1);
+        atomic_fetch_add(&crowd.taken, 1);
+    }
+    CHECK(weft_task_is_done(turns));
+    CHECK_EQ(fixture_finish(turns).status, 0);
+    CHECK_LT(crowd.seen, 20000);
+    return 0;
+}
+
+API_TEST(chan_turns_now_and_then, "", .workers = {1}) {
+    REQUIRE_EQ(weft_chan_create(sizeof(int), WEFT_UNBOUNDED, &crowd.ch), 0);
+    REQUIRE_EQ(weft_fiber_run(NULL, now_and_then, NULL, NULL), 0);
+    CHECK_EQ(weft_chan_destroy(crowd.ch), 0);
+}

@@ -87,6 +87,99 @@ API_TEST(process_try_send_keeps_the_turn, "", .workers = {1}, .sched = "ring deq
     in_process(try_on, NULL);
 }
 
+/* -- ... do not count, and what else is sent does ------------------------------------------------------------ */
+
+/* After a turn that was used up there are 128 calls until the next look, which finds that there was another turn, and 128 more. */
+static int try_and_send(void *unused) {
+    (void)unused;
+    weft_pid to;
+    weft_task *other;
+    atomic_store(&flood.received, 0);
+    REQUIRE_EQ(spawn_class(NULL, &notes, NULL, 0, &to, &other), 0);
+    for (int i = 0; atomic_load(&flood.received) == 0; i++)
+        REQUIRE(i < ENOUGH && weft_send(NULL, to, 0, &i, sizeof i) == 0);
+    unsigned before = atomic_load(&flood.received);
+    for (int i = 0; i < 128; i++)
+        REQUIRE_EQ(weft_send(NULL, to, 0, &i, sizeof i), 0);
+    for (int i = 0; i < 200; i++) {
+        static const char bytes[LARGE];
+        REQUIRE_EQ(weft_try_send(NULL, to, 0, bytes, SMALL), 0);
+        REQUIRE_EQ(weft_try_send(NULL, to, 0, bytes, LARGE), 0);
+    }
+    for (int i = 0; i < 100; i++)
+        REQUIRE_EQ(weft_send(NULL, to, 0, &i, sizeof i), 0);
+    CHECK_EQ(atomic_load(&flood.received), before);
+    unsigned sent = 0; /* whoever tries in between is not spared either */
+    for (int error = 0; !error && sent < 100 * ENOUGH; sent++)
+        if (!(error = weft_try_send(NULL, to, 0, &sent, sizeof sent)))
+            error = weft_send(NULL, to, 0, &sent, sizeof sent);
+    CHECK_LT(sent, 100 * ENOUGH);
+    CHECK_EQ(fixture_finish(other).status, 0);
+    return 0;
+}
+
+API_TEST(process_try_send_is_no_call_of_a_turn, "", .workers = {1}, .sched = "ring deque") {
+    in_process(try_and_send, NULL);
+}
+
+static void count_up(void *count) { atomic_fetch_add((atomic_uint *)count, 1); }
+
+/* A fiber between a fork and its join, or that must not be preempted, sends what it has to. */
+static int send_undisturbed(void *forked) {
+    weft_pid to;
+    weft_task *other;
+    weft_job job;
+    atomic_uint done = 0;
+    atomic_store(&flood.received, 0);
+    REQUIRE_EQ(spawn_class(NULL, &notes, NULL, 0, &to, &other), 0);
+    if (forked)
+        weft_fork(&job, count_up, &done);
+    else
+        weft_preempt_off();
+    for (int i = 0; i < 2 * ENOUGH; i++)
+        REQUIRE_EQ(weft_send(NULL, to, 0, &i, sizeof i), 0);
+    CHECK_EQ(atomic_load(&flood.received), 0);
+    if (forked)
+        weft_join_job(&job);
+    else
+        weft_preempt_on();
+    CHECK_EQ(atomic_load(&done), forked != NULL);
+    CHECK_EQ(fixture_finish(other).status, 0);
+    return 0;
+}
+
+API_TEST(process_send_undisturbed, "", .workers = {1}, .sched = "ring deque fifo sim") {
+    in_process(send_undisturbed, NULL);
+    in_process(send_undisturbed, &flood);
+}
+
+/* -- One that is sent to -------------------------------------------------------------------------------------- */
+
+static unsigned backlog;
+
+static int send_to_one(void *unused) {
+    (void)unused;
+    weft_pid to;
+    const unsigned most = 100 * ENOUGH;
+    static const weft_process_class counts = {.size = sizeof counts, .name = "counts", .step = note};
+    atomic_store(&flood.received, 0);
+    REQUIRE_EQ(spawn_class(NULL, &counts, NULL, 0, &to, NULL), 0);
+    for (unsigned sent = 0; sent < most && weft_send(NULL, to, 0, &sent, sizeof sent) == 0; sent++) {
+        unsigned behind = sent + 1 - atomic_load(&flood.received);
+        backlog = behind > backlog ? behind : backlog;
+    }
+    CHECK(atomic_load(&flood.received) >= ENOUGH);
+    return 0;
+}
+
+/* Also the newest of those that it has made ready, which is the only one here, comes before it goes on. */
+API_TEST(process_flood_of_one_is_small, "", .workers = {1}, .sched = "ring deque") {
+    for (int i = 0; i < 5; i++)
+        in_process(send_to_one, NULL);
+    if (backlog > 600)
+        harness_note(__FILE__, __LINE__, "%u messages were unread", backlog);
+}
+
 /* -- Many that live for one message ------------------------------------------------------------------------ */
 
 static uint64_t most_alive;
@@ -186,4 +279,160 @@ API_TEST(fiber_turns_among_tasks, "", .workers = {1}, .sched = "ring deque") {
     if (mix.most > TASKS / 4)
         harness_note(__FILE__, __LINE__, "up to %u long polls between two turns", mix.most);
     CHECK_EQ(weft_chan_destroy(mix.ch), 0);
+}
+
+/* -- Ever more that are new -------------------------------------------------------------------------------------- */
+
+static struct {
+    unsigned begun, ended;
+    double most; /* begun between two turns of another, for each that was alive */
+    weft_pid to;
+} crowd;
+
+static int go_on_crowding(void *left) {
+    crowd.begun++;
+    if (--*(unsigned *)left)
+        REQUIRE_EQ(weft_fiber_go(NULL, go_on_crowding, left, NULL), 0);
+    else
+        atomic_store(&mix.stop, true);
+    for (int i = 0; i < 300; i++)
+        REQUIRE_EQ(weft_send(NULL, crowd.to, 0, &i, sizeof i), 0);
+    crowd.ended++;
+    return 0;
+}
+
+static int turns_in_a_crowd(void *unused) {
+    (void)unused;
+    while (!atomic_load(&mix.stop)) {
+        unsigned last = crowd.begun, alive = last - crowd.ended + 1;
+        REQUIRE_EQ(weft_yield(), 0);
+        double between = (double)(crowd.begun - last) / alive;
+        crowd.most = between > crowd.most ? between : crowd.most;
+    }
+    return 0;
+}
+
+static int swallow(void *state, const weft_message *events, size_t count, weft_step *out) {
+    (void)state;
+    out->status = WEFT_STEP_IDLE;
+    for (size_t i = 0; i < count; i++)
+        if (events[i].tag == TAG_END)
+            out->status = WEFT_STEP_DONE;
+    return 0;
+}
+static const weft_process_class swallows = {.size = sizeof swallows, .name = "swallows", .step = swallow};
+
+static int begin_crowd(void *unused) {
+    (void)unused;
+    static unsigned left;
+    weft_task *turns;
+    left = fixture_is_slow() ? 300 : 2000;
+    atomic_store(&mix.stop, false);
+    REQUIRE_EQ(spawn_class(NULL, &swallows, NULL, 0, &crowd.to, NULL), 0);
+    REQUIRE_EQ(weft_fiber_go(NULL, turns_in_a_crowd, NULL, &turns), 0);
+    REQUIRE_EQ(weft_yield(), 0);
+    REQUIRE_EQ(weft_fiber_go(NULL, go_on_crowding, &left, NULL), 0);
+    CHECK_EQ(fixture_finish(turns).status, 0);
+    UNTIL(crowd.ended == crowd.begun);
+    end_server(NULL, crowd.to, 0);
+    return 0;
+}
+
+/* Those that wait once a fiber has used up its turn may be fibers, too, which use up theirs and have made others: the worker's own have had a turn before
+ * these come first again. */
+API_TEST(process_storm_of_new_fibers_is_fair, "", .workers = {1}, .sched = "ring deque") {
+    in_process(begin_crowd, NULL);
+    if (crowd.most > 20)
+        harness_note(__FILE__, __LINE__, "of each that was alive %g were begun between two turns of another",
+                     crowd.most);
+}
+
+/* -- ... and that wait at once ------------------------------------------------------------------------------------- */
+
+static int begin_and_yield(void *unused) {
+    (void)unused;
+    crowd.begun++;
+    REQUIRE_EQ(weft_yield(), 0);
+    crowd.ended++;
+    return 0;
+}
+
+static int begin_many(void *unused) {
+    (void)unused;
+    weft_task *turns;
+    crowd.begun = crowd.ended = 0;
+    atomic_store(&mix.stop, false);
+    REQUIRE_EQ(spawn_class(NULL, &swallows, NULL, 0, &crowd.to, NULL), 0);
+    REQUIRE_EQ(weft_fiber_go(NULL, turns_in_a_crowd, NULL, &turns), 0);
+    REQUIRE_EQ(weft_yield(), 0);
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < TASKS; i++)
+            REQUIRE_EQ(weft_fiber_go(NULL, begin_and_yield, NULL, NULL), 0);
+        for (int i = 0; i < 300; i++)
+            REQUIRE_EQ(weft_send(NULL, crowd.to, 0, &i, sizeof i), 0);
+        UNTIL(crowd.ended == crowd.begun && crowd.begun % TASKS == 0);
+    }
+    atomic_store(&mix.stop, true);
+    CHECK_EQ(fixture_finish(turns).status, 0);
+    end_server(NULL, crowd.to, 0);
+    return 0;
+}
+
+/* One that comes first and yields does not let the worker's own run before the others that come first. */
+API_TEST(process_storm_comes_first, "", .workers = {1}, .sched = "ring deque") {
+    in_process(begin_many, NULL);
+    if (crowd.most < TASKS / 2)
+        harness_note(__FILE__, __LINE__, "of %d never more than %g were begun between two turns", TASKS, crowd.most);
+}
+
+/* -- Between a fork and its join ----------------------------------------------------------------------------------- */
+
+static atomic_bool job_runs, job_may_end;
+
+static void wait_in_job(void *unused) {
+    (void)unused;
+    for (atomic_store(&job_runs, true); !atomic_load(&job_may_end);)
+        ;
+}
+
+static __attribute__((noinline)) pthread_t this_thread(void) { return pthread_self(); }
+
+static int send_and_join(void *unused) {
+    (void)unused;
+    weft_pid to;
+    REQUIRE_EQ(spawn_class(NULL, &swallows, NULL, 0, &to, NULL), 0);
+    for (int round = 0; round < 50; round++) {
+        weft_job job;
+        atomic_store(&job_may_end, false);
+        atomic_store(&job_runs, false);
+        pthread_t before = this_thread();
+        weft_fork(&job, wait_in_job, NULL);
+        weft_deadline until = weft_after(1000000); /* else nobody has taken it: no matter */
+        while (!atomic_load(&job_runs) && weft_after(0) < until)
+            ;
+        for (int i = 0; i < 2000; i++)
+            REQUIRE_EQ(weft_send(NULL, to, 0, &i, sizeof i), 0);
+        bool same = pthread_equal(before, this_thread());
+        atomic_store(&job_may_end, true);
+        REQUIRE(same); /* who has the job will wake that worker, not us */
+        weft_join_job(&job);
+    }
+    end_server(NULL, to, 0);
+    return 0;
+}
+
+static int spawn_forker(void *unused) {
+    (void)unused;
+    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
+    weft_task *task;
+    spec.fn = send_and_join;
+    spec.migrate = true;
+    REQUIRE_EQ(weft_fiber_spawn(NULL, &spec, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    return 0;
+}
+
+/* A job that somebody has taken is no longer seen in the worker's queue.  A fiber that may move when it waits has not waited. */
+API_TEST(process_send_before_join_stays, "", .workers = {4}, .sched = "ring deque fifo reactor") {
+    in_process(spawn_forker, NULL);
 }

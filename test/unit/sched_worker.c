@@ -345,12 +345,17 @@ static struct weft_task *next_of_owed(struct wefti_worker *w) {
     return &owed_task;
 }
 
+static const struct wefti_sched owed_sched = {.name = "owed", .next = next_of_owed, .waiting = count_owed};
+static double owed_average; /* ns a poll, lately */
+static uint32_t owed_pinned = 5;
+
 /* How many tasks come before the worker's own fiber, if so many wait and so many may. */
 static unsigned come_first(uint32_t there, uint32_t most, int64_t last) {
-    static const struct wefti_sched sched = {.name = "owed", .next = next_of_owed, .waiting = count_owed};
     struct weft_runtime rt = {.workers = 1};
-    struct wefti_worker w = {.rt = &rt, .sched = &sched, .tick_left = 100, .pinned_left = 5};
+    struct wefti_worker w = {.rt = &rt, .sched = &owed_sched, .tick_left = 100, .pinned_left = owed_pinned};
     unsigned count = 0;
+    now += 1;
+    w.length = owed_average;
     owed_waiting = owed_left = there;
     owed_lasts = last;
     w.pinned = (struct wefti_chain){&own_fiber.link, &own_fiber.link, 1};
@@ -359,8 +364,9 @@ static unsigned come_first(uint32_t there, uint32_t most, int64_t last) {
     while (wefti_worker_pick(&w) == &owed_task)
         count++;
     CHECK_EQ(w.owed, 0);
+    CHECK_EQ(w.owed_until, 0);
     CHECK_EQ(w.pinned.count, 0);
-    CHECK_EQ(w.pinned_left, 4);
+    CHECK_EQ(w.pinned_left, owed_pinned ? owed_pinned - 1 : 0);
     return count;
 }
 
@@ -374,6 +380,63 @@ TEST(worker_owes_tasks, "") {
     CHECK_EQ(come_first(100, 256, WEFTI_OWED_TIME - 1), 2);
     CHECK_EQ(come_first(100, 256, WEFTI_OWED_TIME / 3), 4); /* looked at before the third and the fifth */
     CHECK_EQ(come_first(256, 256, WEFTI_OWED_TIME / 20), 32); /* before each sixteenth */
+    owed_average = 1001; /* lately they were long */
+    CHECK_EQ(come_first(256, 256, WEFTI_OWED_TIME / 20), 20); /* before each */
+    owed_average = 1000;
+    CHECK_EQ(come_first(256, 256, WEFTI_OWED_TIME / 20), 32);
+    owed_average = 0;
+    owed_pinned = 0; /* it was the scheduler's turn: it has had that */
+    CHECK_EQ(come_first(100, 10, 0), 10);
+    CHECK_EQ(come_first(100, 256, WEFTI_OWED_TIME), 1);
+    owed_pinned = 5;
+}
+
+static struct wefti_worker owing(struct weft_runtime *rt) {
+    struct wefti_worker w = {.rt = rt, .sched = &owed_sched, .tick_left = 100, .pinned_left = 5};
+    now += 1;
+    owed_waiting = owed_left = 10;
+    owed_lasts = 0;
+    w.pinned = (struct wefti_chain){&own_fiber.link, &own_fiber.link, 1};
+    return w;
+}
+
+/* One that came before the worker's own, and has used up its turn, too, does not make others come first: one of the worker's own has its turn before. */
+TEST(worker_owes_once, "") {
+    struct weft_runtime rt = {.workers = 1};
+    struct wefti_worker w = owing(&rt);
+    w.own_given = 3;
+    w.own_left = 2;
+    wefti_worker_owe(&w, 2);
+    CHECK_EQ(w.own_left, 0); /* no fiber follows another */
+    CHECK_EQ(w.pinned_left, 4);
+    CHECK(wefti_worker_pick(&w) == &owed_task);
+    wefti_worker_owe(&w, 2);
+    CHECK_EQ(w.owed, 1);
+    CHECK(wefti_worker_pick(&w) == &owed_task);
+    wefti_worker_owe(&w, 2);
+    CHECK_EQ(w.owed, 0);
+    CHECK(wefti_worker_pick(&w) == &own_fiber);
+    CHECK_EQ(w.owed_made, 2);
+    wefti_worker_owe(&w, 2);
+    CHECK_EQ(w.owed, 2);
+    CHECK_EQ(w.owed_made, 0);
+}
+
+/* Also without one in the queue that others could take from: the newest. */
+TEST(worker_owes_newest, "") {
+    struct weft_runtime rt = {.workers = 1};
+    struct wefti_worker w = owing(&rt);
+    owed_waiting = 0;
+    wefti_worker_owe(&w, 256);
+    CHECK_EQ(w.owed, 0);
+    CHECK_EQ(w.owed_until, 0);
+    store_relaxed(&w.lifo.slot, &owed_task.link);
+    wefti_worker_owe(&w, 256);
+    CHECK_EQ(w.owed, 1);
+    w.owed_until = 0;
+    owed_waiting = 10;
+    wefti_worker_owe(&w, 256);
+    CHECK_EQ(w.owed, 11);
 }
 
 /* Where a scheduler does not say how many wait, they and the fibers take turns as ever; and while tasks come first, no fiber follows another. */
