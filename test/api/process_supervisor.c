@@ -152,7 +152,7 @@ static int end_all_when_stopped(void *arg) {
     return error;
 }
 
-API_TEST(process_supervisor_asked_while_stopping, "W6", .workers = {1, 2}) {
+API_TEST(process_supervisor_asked_by_whom_it_stops, "W6", .workers = {1, 2}) {
     weft_process_child children[] = {WEFT_PROCESS_CHILD("a", fail_once, NULL),
                                      WEFT_PROCESS_CHILD("b", end_all_when_stopped, NULL)};
     weft_supervisor_config config = config_of(WEFT_STRATEGY_ONE_FOR_ALL, 0);
