@@ -337,13 +337,15 @@ TEST(process_asked_without_memory, "W35") {
     weft_config config = WEFT_CONFIG_INIT;
     config.workers = 1; /* whose nodes are all that there are */
     weft_runtime *rt = fixture_begin(&config);
-    REQUIRE_EQ(weft_process_go(rt, read_one_cancel, NULL, &unread), 0);
-    REQUIRE_EQ(weft_process_go(rt, read_one_cancel, NULL, &unasked), 0);
     weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
-    weft_task *task;
+    weft_task *task[3];
+    spec.fn = read_one_cancel;
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, &unread, &task[0]), 0);
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, &unasked, &task[1]), 0);
     spec.fn = ask_without_memory;
-    REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, &task), 0);
-    CHECK_EQ(fixture_finish(task).status, 0);
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, &task[2]), 0);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(fixture_finish(task[i]).status, 0);
     fixture_end(rt);
 }
 
