@@ -22,6 +22,8 @@ static struct {
 static int run_script(void *raw, const weft_message *events, size_t count, weft_step *out) {
     struct script *script = raw;
     for (size_t i = 0; i < count && heard.count < HEARD; i++) {
+        if (events[i].type == WEFT_MESSAGE_YIELD && events[i].error)
+            CHECK_EQ(events[i].size, 0); /* what failed has nothing to say */
         heard.event[heard.count] = events[i];
         heard.at[heard.count] = weft_now();
         size_t size = events[i].size < 64 ? events[i].size : 64;
@@ -178,8 +180,67 @@ API_TEST(process_builtin_wrong_too, "W39") {
         CHECK_EQ(heard.event[i].error, -EINVAL);
 }
 
-/* Right in size, wrong in what they say. */
+/* A byte more than it takes, and else right. */
 static weft_chan *some;
+static int nothing(void *arg) { return (void)arg, 0; }
+static void ask_longer(weft_step *out, unsigned command, const void *payload, size_t size) {
+    unsigned char longer[512] = {0};
+    REQUIRE_LT(size, sizeof longer);
+    memcpy(longer, payload, size);
+    CHECK_EQ(weft_yield_command(out, command, command, longer, size + 1), 0);
+}
+static void ask_too_long(weft_step *out) {
+    weft_command_timer timer = {1};
+    weft_command_spawn spawn = {.spec = WEFT_PROCESS_SPEC_INIT};
+    weft_command_chan value = {some, sizeof(int), WEFT_NOW};
+    weft_command_blocking blocking = {nothing, NULL, WEFT_NEVER};
+    weft_command_connect connect = {.until = WEFT_NOW};
+    uint64_t number = 0;
+    spawn.spec.fn = nothing;
+    REQUIRE_EQ(weft_addr_parse("127.0.0.1", 9, &connect.addr), 0);
+    ask_longer(out, WEFT_COMMAND_TIMER, &timer, sizeof timer);
+    ask_longer(out, WEFT_COMMAND_CANCEL, &number, sizeof number);
+    ask_longer(out, WEFT_COMMAND_SPAWN, &spawn, sizeof spawn);
+    ask_longer(out, WEFT_COMMAND_UNLINK, &number, sizeof number);
+    ask_longer(out, WEFT_COMMAND_CHAN_SEND, &value, sizeof value);
+    ask_longer(out, WEFT_COMMAND_CHAN_RECV, &value, sizeof value);
+    ask_longer(out, WEFT_COMMAND_BLOCKING, &blocking, sizeof blocking);
+    ask_longer(out, WEFT_COMMAND_CONNECT, &connect, sizeof connect);
+}
+API_TEST(process_builtin_too_long, "W39") {
+    int value = 1;
+    REQUIRE_EQ(weft_chan_create(sizeof value, 2, &some), 0);
+    REQUIRE_EQ(weft_chan_send(some, &value, WEFT_NOW), 0);
+    perform(ask_too_long, 8);
+    for (int i = 0; i < 8; i++)
+        CHECK_EQ(heard.event[i].error, -EINVAL);
+    CHECK_EQ(weft_chan_length(some), 1);
+    CHECK_EQ(weft_chan_destroy(some), 0);
+}
+
+/* Nobody is no process; and what waits with tag 0 is no link to it. */
+static void ask_nobody(weft_step *out) {
+    weft_command_timer timer = {WEFT_NEVER - 1};
+    uint64_t none = 0;
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_TIMER, 0, &timer, sizeof timer), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_LINK, 1, &none, sizeof none), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_UNLINK, 2, &none, sizeof none), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CANCEL, 3, &none, sizeof none), 0);
+}
+API_TEST(process_builtin_nobody, "W10 W39", .workers = {1, 2}) {
+    static const int expected[] = {-ECANCELED, -ESRCH, 0, 0};
+    int seen = 0;
+    perform(ask_nobody, 5);
+    for (int i = 0; i < 5; i++) {
+        const weft_message *event = &heard.event[i];
+        if (event->type == WEFT_MESSAGE_YIELD)
+            CHECK_EQ(event->error, expected[event->tag]);
+        seen |= event->type == WEFT_MESSAGE_YIELD ? 1 << event->tag : event->type == WEFT_MESSAGE_EXIT ? 16 : 0;
+    }
+    CHECK_EQ(seen, 31);
+}
+
+/* Right in size, wrong in what they say. */
 static void ask_for_too_much(weft_step *out) {
     weft_command_chan nothing = {NULL, 0, WEFT_NOW}, large = {some, WEFT_CHAN_VALUE_MAX + 1, WEFT_NOW};
     weft_command_socket_io nobody = {NULL, 1, WEFT_NOW};
@@ -204,7 +265,8 @@ static int never_called(const weft_command *command, void *arg) {
 }
 API_TEST(process_builtin_is_taken, "W39") {
     weft_runtime *rt = fixture_begin(NULL);
-    CHECK_EQ(weft_command_register(rt, WEFT_COMMAND_TIMER, never_called, NULL), -EEXIST);
+    CHECK_EQ(weft_command_complete(rt, 1, 1, 0, NULL, 0), -ESRCH); /* there have never been any */
+    CHECK_EQ(weft_command_register(rt, WEFT_COMMAND_CLOCK, never_called, NULL), -EEXIST);
     CHECK_EQ(weft_command_register(rt, 255, never_called, NULL), -EEXIST);
     CHECK_EQ(weft_command_register(rt, 191, never_called, NULL), 0);
     CHECK_EQ(weft_command_register(rt, 256, never_called, NULL), 0);
@@ -356,6 +418,36 @@ API_TEST(process_builtin_chan, "W7 W39", .workers = {1, 2}) {
         CHECK_EQ(heard.event[i].size, tag == 3 || tag == 4 ? sizeof(struct value) : 0);
         const struct value *value = (const void *)heard.data[i];
         CHECK(!heard.event[i].size || (value->number[0] == 1 && value->number[5] == 6));
+    }
+    CHECK_EQ(weft_chan_destroy(chan), 0);
+    CHECK_EQ(weft_chan_destroy(empty), 0);
+}
+
+/* The largest value, and the largest that a message has room for, which has to be waited for. */
+static void ask_largest(weft_step *out) {
+    weft_command_chan largest = {chan, WEFT_CHAN_VALUE_MAX, WEFT_NEVER}, waits = {empty, 24, WEFT_NEVER};
+    struct {
+        weft_command_chan chan;
+        uint64_t value[3];
+    } sends = {waits, {1, 2, 3}};
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CHAN_RECV, 1, &largest, sizeof largest), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CHAN_RECV, 2, &waits, sizeof waits), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CHAN_SEND, 3, &sends, sizeof sends), 0);
+}
+API_TEST(process_builtin_chan_largest, "W7 W39", .workers = {1, 2}) {
+    static char value[WEFT_CHAN_VALUE_MAX];
+    static const uint64_t sent[3] = {1, 2, 3};
+    memset(value, 7, sizeof value);
+    REQUIRE_EQ(weft_chan_create(sizeof value, 1, &chan), 0);
+    REQUIRE_EQ(weft_chan_create(24, 1, &empty), 0);
+    REQUIRE_EQ(weft_chan_send(chan, value, WEFT_NOW), 0);
+    perform(ask_largest, 3);
+    for (int i = 0; i < 3; i++) {
+        uint64_t tag = heard.event[i].tag;
+        CHECK_EQ(heard.event[i].error, 0);
+        CHECK_EQ(heard.event[i].size, tag == 1 ? sizeof value : tag == 2 ? 24 : 0);
+        if (tag < 3)
+            CHECK_EQ(memcmp(heard.data[i], tag == 1 ? value : (const char *)sent, 24), 0);
     }
     CHECK_EQ(weft_chan_destroy(chan), 0);
     CHECK_EQ(weft_chan_destroy(empty), 0);

@@ -126,7 +126,10 @@ API_TEST(process_groups, "W10 W31", .workers = {1, 2}) {
     for (int i = 0; i < COUNT; i++) {
         pid[i] = go_process(rt, listener, NULL);
         CHECK_EQ(weft_group_join(rt, "readers", pid[i]), 0);
+        CHECK_EQ(weft_publish(rt, "readers", 1, "news", 4), i + 1); /* as many as fit there, and one more */
     }
+    REQUIRE_EVENTUALLY(atomic_load(&heard) == COUNT * (COUNT + 1) / 2);
+    atomic_store(&heard, 0);
     CHECK_EQ(weft_group_join(rt, "readers", pid[0]), -EEXIST);
     CHECK_EQ(weft_group_join(rt, "readers", 12345), -ESRCH);
     CHECK_EQ(weft_group_join(rt, "others", pid[0]), 0);

@@ -96,6 +96,9 @@ static int sizes(void *arg) {
     m = expect(WEFT_MESSAGE);
     CHECK_EQ(atomic_load(&released), 1);
     CHECK_EQ(m.tag, 2);
+    REQUIRE_EQ(weft_send_ref(NULL, weft_self(), 3, "static", 7, NULL), 0);
+    CHECK_STR((const char *)expect(WEFT_MESSAGE).data, "static");
+    expect_none(); /* and it has been given back */
     REQUIRE_EQ(weft_send_ref(NULL, weft_self(), 3, block(10), 10, release), 0); /* never read */
     REQUIRE_EQ(weft_send_ref(NULL, weft_self(), 3, "static", 7, NULL), 0);
     return 0;

@@ -41,6 +41,8 @@ API_TEST(process_unknown_status, "W5 W6", .workers = {1, 2}) {
 static int overwrite(void *raw, const weft_message *events, size_t count, weft_step *out) {
     (void)raw, (void)events, (void)count;
     CHECK_EQ(weft_yield_command(NULL, WEFT_COMMAND_CLOCK, 1, NULL, 0), -EINVAL);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CLOCK, 1, "", (size_t)UINT32_MAX + 1), -EMSGSIZE);
+    CHECK_EQ(weft_command_complete(NULL, weft_self(), 1, 0, "", (size_t)UINT32_MAX + 1), -EMSGSIZE);
     *out = (weft_step){.status = WEFT_STEP_DONE};
     out->result = weft_yield_command(out, WEFT_COMMAND_CLOCK, 1, NULL, 0);
     return 0;
