@@ -201,8 +201,7 @@ static int send_bounded(struct wefti_processes *table, weft_pid to, struct wefti
     } else if (process->policy == WEFT_MAILBOX_DROP_OLDEST) {
         first = append(box, message);
         trim(box, &box->ordered, &box->queued_bytes, &dropped);
-        process->outdated |= dropped.count != 0;
-        store_relaxed(&box->ordered_count, box->ordered.count); /* a look */
+        process->outdated |= dropped.count != 0; /* it has not gone itself: ordered_count is not 0 */
     } else if (!box->senders.first && has_room(box, message)) {
         first = append(box, message);
     } else if (process->policy == WEFT_MAILBOX_DROP_NEWEST) {

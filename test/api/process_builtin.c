@@ -158,6 +158,24 @@ API_TEST(process_builtin_exit_cancels, "W6 W38", .workers = {1, 2}) {
     fixture_end(rt);
 }
 
+/* The same of a value too large for a message: the room for it is given back. */
+static weft_chan *some;
+static void ask_in_vain(weft_step *out) {
+    weft_command_chan receive = {some, 100, WEFT_NEVER};
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CHAN_RECV, 1, &receive, sizeof receive), 0);
+}
+API_TEST(process_builtin_exit_gives_back, "W6 W38", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin(NULL);
+    weft_task *task;
+    REQUIRE_EQ(weft_chan_create(100, 1, &some), 0);
+    weft_pid pid = begin(rt, (struct script){ask_in_vain, 1, false}, &task);
+    REQUIRE_EVENTUALLY(weft_stats_live(rt) == 2);
+    CHECK_EQ(weft_process_exit(rt, pid, -EIO), 0);
+    CHECK_EQ(fixture_finish(task).status, -ECANCELED);
+    fixture_end(rt);
+    CHECK_EQ(weft_chan_destroy(some), 0);
+}
+
 /* -- Wrong payloads, and numbers that nobody has. */
 
 static void ask_wrong(weft_step *out) {
@@ -181,7 +199,6 @@ API_TEST(process_builtin_wrong_too, "W39") {
 }
 
 /* A byte more than it takes, and else right. */
-static weft_chan *some;
 static int nothing(void *arg) { return (void)arg, 0; }
 static void ask_longer(weft_step *out, unsigned command, const void *payload, size_t size) {
     unsigned char longer[512] = {0};
@@ -461,6 +478,14 @@ static void ask_blocking(weft_step *out) {
     weft_command_blocking blocking = {add_one, &number, WEFT_NEVER};
     CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_BLOCKING, 1, &blocking, sizeof blocking), 0);
 }
+static void ask_blocking_nothing(weft_step *out) {
+    weft_command_blocking blocking = {NULL, NULL, WEFT_NEVER};
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_BLOCKING, 1, &blocking, sizeof blocking), 0);
+}
+API_TEST(process_builtin_blocking_nothing, "W39", .workers = {1, 2}) {
+    perform(ask_blocking_nothing, 1);
+    expect_heard(0, WEFT_MESSAGE_YIELD, 1, -EINVAL);
+}
 API_TEST(process_builtin_blocking, "W39", .workers = {1, 2}) {
     int result;
     perform(ask_blocking, 1);
@@ -506,12 +531,14 @@ static int talk(void *state, const weft_message *events, size_t count, weft_step
             if (ends[0] && ends[1]) {
                 io_command(out, WEFT_COMMAND_READ, 2, ends[0], "");
                 io_command(out, WEFT_COMMAND_WRITE, 3, ends[1], "hello");
+                io_command(out, WEFT_COMMAND_WRITE, 4, ends[1], ""); /* nothing is nothing wrong */
             }
         } else if (events[i].tag == 2) {
             CHECK_EQ(events[i].size, 5);
             CHECK_EQ(memcmp(events[i].data, "hello", 5), 0);
             echo_stage++;
-        } else if (events[i].tag == 3) {
+        } else if (events[i].tag >= 3) {
+            CHECK_EQ(events[i].size, 0);
             echo_stage++;
         }
     }
@@ -521,7 +548,7 @@ static int talk(void *state, const weft_message *events, size_t count, weft_step
         io_command(out, WEFT_COMMAND_ACCEPT, 0, listener, "");
         CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CONNECT, 1, &connect, sizeof connect), 0);
     }
-    if (echo_stage == 2)
+    if (echo_stage == 3)
         out->status = WEFT_STEP_DONE;
     return 0;
 }
@@ -540,6 +567,24 @@ API_TEST(process_builtin_socket, "W39", .workers = {1, 2}) {
     CHECK_EQ(weft_close(ends[1]), 0);
     CHECK_EQ(weft_close(listener), 0);
     fixture_end(rt);
+}
+
+/* What is no question to a socket, whatever that is. */
+static void ask_socket_wrong(weft_step *out) {
+    weft_command_socket_io none = {listener, 0, WEFT_NOW}, much = {listener, (size_t)UINT32_MAX + 1, WEFT_NOW};
+    weft_command_socket_io some_bytes = {listener, 1, WEFT_NOW};
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_READ, 1, &none, sizeof none), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_READ, 2, &much, sizeof much), 0);
+    ask_longer(out, WEFT_COMMAND_READ, &some_bytes, sizeof some_bytes);
+    ask_longer(out, WEFT_COMMAND_ACCEPT, &some_bytes, sizeof some_bytes);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_READ, 3, &some_bytes, sizeof some_bytes), 0); /* it listens */
+}
+API_TEST(process_builtin_socket_wrong, "W39") {
+    REQUIRE_EQ(weft_tcp_listen("127.0.0.1", 0, NULL, &listener), 0);
+    perform(ask_socket_wrong, 5);
+    for (int i = 0; i < 5; i++)
+        CHECK(heard.event[i].tag == 3 ? heard.event[i].error < 0 : heard.event[i].error == -EINVAL);
+    CHECK_EQ(weft_close(listener), 0);
 }
 
 /* The process ends while it accepts, and with a connection unread: neither is left open. */

@@ -149,6 +149,28 @@ static int asked_often(void *arg) {
 }
 API_TEST(process_cancel_is_one, "W29", .workers = {1, 2}) { in_process(asked_often, NULL); }
 
+/* Many who watched it have ended: what told of them is given back while it lives. */
+static int watch_and_end(void *arg) {
+    uint64_t monitor;
+    return weft_monitor(*(weft_pid *)arg, &monitor);
+}
+static int watched_by_many(void *arg) {
+    weft_pid self = weft_self();
+    weft_task *task;
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    (void)arg;
+    spec.fn = watch_and_end;
+    spec.arg = &self;
+    for (int i = 0; i < 300; i++) {
+        REQUIRE_EQ(weft_process_spawn(NULL, &spec, NULL, &task), 0);
+        UNTIL(weft_task_is_done(task));
+        weft_task_drop(task);
+    }
+    expect_none();
+    return 0;
+}
+API_TEST(process_watched_by_many, "W6 W10", .workers = {1, 2}) { in_process(watched_by_many, NULL); }
+
 /* That all are to end, which is read first, is not what others have asked of it. */
 static atomic_bool asked_itself;
 static bool is_stop(const weft_message *message, void *arg) {
