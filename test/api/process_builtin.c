@@ -334,11 +334,13 @@ API_TEST(process_builtin_spawn, "W39", .workers = {1, 2}) {
 
 static weft_pid other;
 static void ask_links(weft_step *out) {
-    uint64_t bad = WEFT_TAG_RESERVED | 5;
+    uint64_t bad = WEFT_TAG_RESERVED | 5, none = 0;
     CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_LINK, 1, &other, sizeof other), 0);
-    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_UNLINK, 2, &other, sizeof other), 0);
-    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_MONITOR, 3, &other, sizeof other), 0);
-    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_DEMONITOR, 4, &bad, sizeof bad), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CANCEL, 2, &none, sizeof none),
+             0); /* a link is no command that waits */
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_UNLINK, 3, &other, sizeof other), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_MONITOR, 4, &other, sizeof other), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_DEMONITOR, 5, &bad, sizeof bad), 0);
 }
 static int wait_for_one(void *arg) {
     weft_message m;
@@ -349,13 +351,13 @@ API_TEST(process_builtin_links, "W39", .workers = {1, 2}) {
     weft_runtime *rt = fixture_begin(NULL);
     weft_task *task;
     REQUIRE_EQ(weft_process_go(rt, wait_for_one, NULL, &other), 0);
-    begin(rt, (struct script){ask_links, 4, false}, &task);
+    begin(rt, (struct script){ask_links, 5, false}, &task);
     CHECK_EQ(fixture_finish(task).status, 0);
     CHECK_EQ(weft_send(rt, other, 0, NULL, 0), 0);
     fixture_end(rt);
-    for (int i = 0; i < 4; i++)
-        expect_heard(i, WEFT_MESSAGE_YIELD, (uint64_t)i + 1, i == 3 ? -ESRCH : 0);
-    CHECK_EQ(heard.event[2].size, 8);
+    for (int i = 0; i < 5; i++)
+        expect_heard(i, WEFT_MESSAGE_YIELD, (uint64_t)i + 1, i == 1 || i == 4 ? -ESRCH : 0);
+    CHECK_EQ(heard.event[3].size, 8);
 }
 
 /* -- Messages: one that fits, one that has to wait for room, one to nobody. */

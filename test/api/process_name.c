@@ -12,6 +12,8 @@ API_TEST(process_names, "W10", .workers = {1, 2}) {
     CHECK_EQ(weft_whereis(rt, "a"), a);
     CHECK_EQ(weft_whereis(rt, "also a"), a);
     CHECK_EQ(weft_register(rt, "a", a), -EEXIST);
+    CHECK_EQ(weft_register(rt, "costarring", a), 0);
+    CHECK_EQ(weft_whereis(rt, "liquid"), WEFT_PID_NONE); /* has the same hash */
     CHECK_EQ(weft_register(rt, "b", 12345), -ESRCH);
     CHECK_EQ(weft_register(rt, "", a), -EINVAL);
     CHECK_EQ(weft_register(rt, NULL, a), -EINVAL);
