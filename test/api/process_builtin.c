@@ -138,6 +138,20 @@ API_TEST(process_builtin_cancel, "W39", .workers = {1, 2}) {
     CHECK_EQ(seen, 7);
 }
 
+/* A time that comes after its timer was cancelled is nobody's. */
+static void ask_cancel_early(weft_step *out) {
+    weft_command_timer early = {weft_after(5000000)}, late = {weft_after(30000000)};
+    for (uint64_t tag = 1; tag <= 4; tag++)
+        CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_TIMER, tag, &early, sizeof early), 0);
+    for (uint64_t tag = 1; tag <= 4; tag++)
+        CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CANCEL, 4 + tag, &tag, sizeof tag), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_TIMER, 9, &late, sizeof late), 0);
+}
+API_TEST(process_builtin_cancel_early, "W39", .workers = {1, 2}) {
+    perform(ask_cancel_early, 9);
+    expect_heard(8, WEFT_MESSAGE_YIELD, 9, 0);
+}
+
 /* The process ends, and nobody waits any more: the runtime stops by itself. */
 static void ask_and_end(weft_step *out) {
     weft_command_timer timer = {WEFT_NEVER - 1};
