@@ -61,9 +61,9 @@ static void answer(struct wefti_processes *table, weft_pid pid, struct wefti_mes
     wefti_message_copy(message->bytes, data, size);
     message->from = WEFT_PID_NONE;
     message->error = error;
-    struct wefti_process *process = wefti_process_find(table, pid);
-    if (!process || !wefti_mailbox_push_system(process, wefti_pid_generation(pid), message))
-        wefti_message_free(table, message);
+    struct wefti_process *process = wefti_process_find(table, pid); /* it is in its step */
+    bool open = process && wefti_mailbox_push_system(process, wefti_pid_generation(pid), message);
+    wefti_assert(open, pid);
 }
 
 int wefti_command_done(const weft_command *command, int error, const void *data, size_t size) {

@@ -7,9 +7,7 @@ int wefti_helper_begin(struct wefti_helper *helper, const weft_command *command,
     helper->pid = command->from;
     helper->tag = command->tag;
     helper->task = room->task;
-    helper->error = -ECANCELED;
-    helper->size = 0;
-    helper->large = NULL;
+    helper->error = -ECANCELED; /* the rest is zeroed */
     helper->record = wefti_message_new(process->table, WEFTI_RECORD_HELPER, command->tag, NULL, 0);
     wefti_word_spawn(&room->task->word, true); /* from here on it can be cancelled */
     if (!helper->record) {

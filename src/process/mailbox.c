@@ -201,8 +201,7 @@ static int send_bounded(struct wefti_processes *table, weft_pid to, struct wefti
     } else if (process->policy == WEFT_MAILBOX_DROP_OLDEST) {
         first = append(box, message);
         trim(box, &box->ordered, &box->queued_bytes, &dropped);
-        process->outdated |= dropped.count != 0;
-        store_relaxed(&box->ordered_count, box->ordered.count); /* a look */
+        process->outdated |= dropped.count != 0; /* it has not gone itself: ordered_count is not 0 */
     } else if (!box->senders.first && has_room(box, message)) {
         first = append(box, message);
     } else if (process->policy == WEFT_MAILBOX_DROP_NEWEST) {
@@ -324,14 +323,13 @@ int wefti_mailbox_tell(struct wefti_processes *table, weft_pid to, uint8_t type,
 }
 
 int wefti_mailbox_ask_to_end(struct wefti_processes *table, weft_pid to, weft_pid from) {
-    struct wefti_message *message = wefti_message_new(table, WEFT_MESSAGE_CANCEL, 0, NULL, 0);
-    if (!message)
-        return -ENOMEM;
-    message->from = from;
-    message->error = -ECANCELED;
+    struct wefti_message *message = wefti_message_new(table, WEFT_MESSAGE_CANCEL, 0, NULL, 0); /* not under the lock */
     struct wefti_process *process = wefti_process_lock(table, to);
-    bool put_in = process && !process->asked, first = false;
-    if (put_in) { /* C1 */
+    bool needed = process && !process->asked, first = false;
+    int error = !process ? -ESRCH : needed && !message ? -ENOMEM : 0;
+    if (needed && message) { /* C1 */
+        message->from = from;
+        message->error = -ECANCELED;
         process->asked = true;
         first = wefti_mailbox_put_system(process, message);
     }
@@ -339,9 +337,9 @@ int wefti_mailbox_ask_to_end(struct wefti_processes *table, weft_pid to, weft_pi
         wefti_lock_give(&process->lock);
     if (first)
         wake(NULL, process); /* C2 */
-    if (!put_in)
+    if (!needed && message)
         wefti_message_free(table, message);
-    return process ? 0 : -ESRCH;
+    return error;
 }
 
 void wefti_mailbox_heard(struct wefti_process *process, const struct wefti_message *message) {

@@ -45,7 +45,7 @@ static void chan_send_later(struct wefti_job_for *job) {
 int wefti_command_chan_send(const weft_command *command, void *arg) {
     (void)arg;
     const weft_command_chan *asked = command->data;
-    if (command->size < sizeof *asked || command->size != sizeof *asked + asked->size || !asked->chan)
+    if (command->size < sizeof *asked || command->size != sizeof *asked + asked->size)
         return -EINVAL;
     int error = weft_chan_send(asked->chan, asked + 1, WEFT_NOW);
     if (error == -ETIMEDOUT && asked->until != WEFT_NOW)
@@ -73,7 +73,7 @@ static void chan_recv_large(struct wefti_job_for *job) {
 int wefti_command_chan_recv(const weft_command *command, void *arg) {
     (void)arg;
     const weft_command_chan *asked = command->data;
-    if (command->size != sizeof *asked || !asked->chan || asked->size > WEFT_CHAN_VALUE_MAX)
+    if (command->size != sizeof *asked || asked->size > WEFT_CHAN_VALUE_MAX)
         return -EINVAL;
     bool large = asked->size > WEFTI_MESSAGE_INLINE;
     unsigned char value[WEFTI_MESSAGE_INLINE];
@@ -95,10 +95,8 @@ static void block(struct wefti_job_for *job) {
 
 int wefti_command_blocking(const weft_command *command, void *arg) {
     (void)arg;
-    const weft_command_blocking *asked = command->data;
-    if (command->size != sizeof *asked || !asked->fn)
-        return -EINVAL;
-    return wefti_helper_go(command, block, "a blocking call");
+    return command->size == sizeof(weft_command_blocking) ? wefti_helper_go(command, block, "a blocking call")
+                                                          : -EINVAL;
 }
 
 /* -- Sockets ------------------------------------------------------------------------------------------------------ */

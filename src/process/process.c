@@ -151,14 +151,12 @@ static void settle_in(struct wefti_process *process, const weft_process_spec *sp
     process->bounded = spec->max_messages || spec->max_bytes;
     process->policy = (uint8_t)spec->policy;
     process->trap_exit = spec->trap_exit;
-    process->told = process->awaits = process->outdated = process->asked = false;
+    process->told = process->asked = false;
     process->reason = 0;
     store_relaxed(&process->wake_blocked, spec->wake_blocked_on_message); /* O2 publishes it, and the next */
     store_relaxed(&process->receiving, !process->is_fiber);
-    if (process->is_fiber) {
-        wefti_rest(process)->owner.kind = &wefti_process_owner;
-        wefti_rest(process)->asking = 0;
-    }
+    if (process->is_fiber)
+        wefti_rest(process)->owner.kind = &wefti_process_owner; /* it asks nothing, as the one before when it ended */
     if (WEFTI_UNLIKELY(process->bounded)) {
         wefti_rest(process)->max_messages = spec->max_messages;
         wefti_rest(process)->max_bytes = spec->max_bytes;
@@ -239,15 +237,6 @@ static void disappear(struct weft_task *task) {
         header->class_->close(header + 1);
 }
 
-/* Nobody was to know its pid, but init did. */
-static void spoil(struct wefti_process *process) {
-    struct wefti_chain none = {NULL, NULL, 0};
-    wefti_lock_take(&process->lock);
-    wefti_mailbox_close(process, &none);
-    wefti_lock_give(&process->lock);
-    wefti_process_give(process, wefti_worker_here());
-}
-
 static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, bool own, struct wefti_process *linked,
                  uint64_t *monitor, weft_pid *pid, weft_task **handle) {
     weft_process_spec known;
@@ -275,8 +264,8 @@ static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, bool ow
     weft_pid self = wefti_process_pid(process), before = pid ? *pid : WEFT_PID_NONE;
     uint64_t number = monitor ? wefti_monitor_number(linked, self) : 0;
     error = spec->fn ? make_fiber(rt, process, spec, &room) : make_class(rt, process, spec, &room);
-    if (error) {
-        spoil(process);
+    if (error) { /* init knew its pid, but its lanes are closed, and it was not alive */
+        wefti_process_give(process, wefti_worker_here());
         return error;
     }
     if (pid)

@@ -85,7 +85,7 @@ static inline struct wefti_message *pick(struct wefti_process *self, struct look
                                          void *arg) {
     if (!look->chain->count)
         return NULL;
-    if (filter || look->after || is_late(self, wefti_message_of(look->chain->first)))
+    if (filter || is_late(self, wefti_message_of(look->chain->first)))
         return pick_any(self, look, filter, arg);
     return wefti_message_of(wefti_chain_take_first(look->chain));
 }
@@ -98,18 +98,17 @@ static bool drops_oldest(const struct wefti_process *self) {
 static inline int receive(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg,
                           struct wefti_link *after, int64_t until) {
     struct wefti_process_rest *rest = wefti_rest(self);
-    if (rest->current) {
-        struct wefti_message *old = rest->current;
-        rest->current = NULL; /* first: its release function may be the user's */
+    for (struct wefti_message *old; (old = rest->current);) {
+        rest->current =
+            NULL; /* first: its release function is the user's, and may receive; then that one goes as well */
         wefti_message_free(self->table, old);
     }
     struct look urgent = {&self->urgent, NULL}, pending = {&self->pending, after};
     for (;;) {
         store_relaxed(&self->handed, false); /* it lies in `pending`, behind what we have looked at */
         if (!wefti_mailbox_is_empty(self)) {
-            uint32_t count = self->pending.count;
             wefti_mailbox_take(self);
-            if (self->pending.count < count || drops_oldest(self)) /* what we have looked at may be gone */
+            if (drops_oldest(self)) /* what we have looked at may be gone */
                 pending.after = NULL;
         }
         struct wefti_message *found = pick(self, &urgent, filter, arg);

@@ -122,7 +122,7 @@ void wefti_record_take(struct wefti_process *process, struct wefti_message *reco
 
 static bool is(const struct wefti_message *record, weft_pid to, uint64_t tag) {
     bool helper = record->type == WEFTI_RECORD_HELPER;
-    return record->tag == tag && (to ? !helper && record->record.to == to : helper);
+    return record->tag == tag && (to ? record->record.to == to : helper); /* no task is where a pid points */
 }
 
 struct wefti_message *wefti_record_find(struct wefti_process *process, weft_pid to, uint64_t tag) {

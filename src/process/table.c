@@ -10,8 +10,29 @@ static struct wefti_processes *table_of(struct wefti_annex *annex) {
     return (struct wefti_processes *)(void *)annex; /* its first field */
 }
 
+/* Of the runtime nobody is left: every node and every slot is where it is kept. */
+static void check_all_back(struct wefti_processes *table) {
+#ifdef WEFTI_DEBUG
+    uint32_t nodes = 0, slots = 0;
+    for (uint32_t i = 0; i < table->rt->workers; i++) {
+        const struct wefti_worker *w = &table->rt->worker[i];
+        nodes += w->messages.loaded.count + w->messages.spare.count;
+        slots += w->slots.count;
+    }
+    for (uint32_t i = 0; i < WEFTI_PROCESS_CHUNKS; i++)
+        slots += table->free[i].bits.count;
+    for (uint32_t i = 0; i < table->made; i++)
+        slots += !load_own(&wefti_process_at(table, i)->pid); /* all are used up */
+    wefti_assert(nodes == table->nodes.out, table->nodes.out - nodes);
+    wefti_assert(slots == table->made, table->made - slots);
+#else
+    (void)table;
+#endif
+}
+
 static int end(struct wefti_annex *annex) {
     struct wefti_processes *table = table_of(annex);
+    check_all_back(table);
     for (uint32_t i = 0; i < WEFTI_PROCESS_CHUNKS; i++) {
         struct wefti_process_chunk *chunk = load_own(&table->chunk[i]);
         if (!chunk)

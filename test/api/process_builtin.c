@@ -22,6 +22,8 @@ static struct {
 static int run_script(void *raw, const weft_message *events, size_t count, weft_step *out) {
     struct script *script = raw;
     for (size_t i = 0; i < count && heard.count < HEARD; i++) {
+        if (events[i].type == WEFT_MESSAGE_YIELD && events[i].error)
+            CHECK_EQ(events[i].size, 0); /* what failed has nothing to say */
         heard.event[heard.count] = events[i];
         heard.at[heard.count] = weft_now();
         size_t size = events[i].size < 64 ? events[i].size : 64;
@@ -136,6 +138,20 @@ API_TEST(process_builtin_cancel, "W39", .workers = {1, 2}) {
     CHECK_EQ(seen, 7);
 }
 
+/* A time that comes after its timer was cancelled is nobody's. */
+static void ask_cancel_early(weft_step *out) {
+    weft_command_timer early = {weft_after(5000000)}, late = {weft_after(30000000)};
+    for (uint64_t tag = 1; tag <= 4; tag++)
+        CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_TIMER, tag, &early, sizeof early), 0);
+    for (uint64_t tag = 1; tag <= 4; tag++)
+        CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CANCEL, 4 + tag, &tag, sizeof tag), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_TIMER, 9, &late, sizeof late), 0);
+}
+API_TEST(process_builtin_cancel_early, "W39", .workers = {1, 2}) {
+    perform(ask_cancel_early, 9);
+    expect_heard(8, WEFT_MESSAGE_YIELD, 9, 0);
+}
+
 /* The process ends, and nobody waits any more: the runtime stops by itself. */
 static void ask_and_end(weft_step *out) {
     weft_command_timer timer = {WEFT_NEVER - 1};
@@ -154,6 +170,24 @@ API_TEST(process_builtin_exit_cancels, "W6 W38", .workers = {1, 2}) {
     CHECK_EQ(weft_process_exit(rt, pid, -EIO), 0);
     CHECK_EQ(fixture_finish(task).status, -ECANCELED);
     fixture_end(rt);
+}
+
+/* The same of a value too large for a message: the room for it is given back. */
+static weft_chan *some;
+static void ask_in_vain(weft_step *out) {
+    weft_command_chan receive = {some, 100, WEFT_NEVER};
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CHAN_RECV, 1, &receive, sizeof receive), 0);
+}
+API_TEST(process_builtin_exit_gives_back, "W6 W38", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin(NULL);
+    weft_task *task;
+    REQUIRE_EQ(weft_chan_create(100, 1, &some), 0);
+    weft_pid pid = begin(rt, (struct script){ask_in_vain, 1, false}, &task);
+    REQUIRE_EVENTUALLY(weft_stats_live(rt) == 2);
+    CHECK_EQ(weft_process_exit(rt, pid, -EIO), 0);
+    CHECK_EQ(fixture_finish(task).status, -ECANCELED);
+    fixture_end(rt);
+    CHECK_EQ(weft_chan_destroy(some), 0);
 }
 
 /* -- Wrong payloads, and numbers that nobody has. */
@@ -178,8 +212,66 @@ API_TEST(process_builtin_wrong_too, "W39") {
         CHECK_EQ(heard.event[i].error, -EINVAL);
 }
 
+/* A byte more than it takes, and else right. */
+static int nothing(void *arg) { return (void)arg, 0; }
+static void ask_longer(weft_step *out, unsigned command, const void *payload, size_t size) {
+    unsigned char longer[512] = {0};
+    REQUIRE_LT(size, sizeof longer);
+    memcpy(longer, payload, size);
+    CHECK_EQ(weft_yield_command(out, command, command, longer, size + 1), 0);
+}
+static void ask_too_long(weft_step *out) {
+    weft_command_timer timer = {1};
+    weft_command_spawn spawn = {.spec = WEFT_PROCESS_SPEC_INIT};
+    weft_command_chan value = {some, sizeof(int), WEFT_NOW};
+    weft_command_blocking blocking = {nothing, NULL, WEFT_NEVER};
+    weft_command_connect connect = {.until = WEFT_NOW};
+    uint64_t number = 0;
+    spawn.spec.fn = nothing;
+    REQUIRE_EQ(weft_addr_parse("127.0.0.1", 9, &connect.addr), 0);
+    ask_longer(out, WEFT_COMMAND_TIMER, &timer, sizeof timer);
+    ask_longer(out, WEFT_COMMAND_CANCEL, &number, sizeof number);
+    ask_longer(out, WEFT_COMMAND_SPAWN, &spawn, sizeof spawn);
+    ask_longer(out, WEFT_COMMAND_UNLINK, &number, sizeof number);
+    ask_longer(out, WEFT_COMMAND_CHAN_SEND, &value, sizeof value);
+    ask_longer(out, WEFT_COMMAND_CHAN_RECV, &value, sizeof value);
+    ask_longer(out, WEFT_COMMAND_BLOCKING, &blocking, sizeof blocking);
+    ask_longer(out, WEFT_COMMAND_CONNECT, &connect, sizeof connect);
+}
+API_TEST(process_builtin_too_long, "W39") {
+    int value = 1;
+    REQUIRE_EQ(weft_chan_create(sizeof value, 2, &some), 0);
+    REQUIRE_EQ(weft_chan_send(some, &value, WEFT_NOW), 0);
+    perform(ask_too_long, 8);
+    for (int i = 0; i < 8; i++)
+        CHECK_EQ(heard.event[i].error, -EINVAL);
+    CHECK_EQ(weft_chan_length(some), 1);
+    CHECK_EQ(weft_chan_destroy(some), 0);
+}
+
+/* Nobody is no process; and what waits with tag 0 is no link to it. */
+static void ask_nobody(weft_step *out) {
+    weft_command_timer timer = {WEFT_NEVER - 1};
+    uint64_t none = 0;
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_TIMER, 0, &timer, sizeof timer), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_LINK, 1, &none, sizeof none), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_UNLINK, 2, &none, sizeof none), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CANCEL, 3, &none, sizeof none), 0);
+}
+API_TEST(process_builtin_nobody, "W10 W39", .workers = {1, 2}) {
+    static const int expected[] = {-ECANCELED, -ESRCH, 0, 0};
+    int seen = 0;
+    perform(ask_nobody, 5);
+    for (int i = 0; i < 5; i++) {
+        const weft_message *event = &heard.event[i];
+        if (event->type == WEFT_MESSAGE_YIELD)
+            CHECK_EQ(event->error, expected[event->tag]);
+        seen |= event->type == WEFT_MESSAGE_YIELD ? 1 << event->tag : event->type == WEFT_MESSAGE_EXIT ? 16 : 0;
+    }
+    CHECK_EQ(seen, 31);
+}
+
 /* Right in size, wrong in what they say. */
-static weft_chan *some;
 static void ask_for_too_much(weft_step *out) {
     weft_command_chan nothing = {NULL, 0, WEFT_NOW}, large = {some, WEFT_CHAN_VALUE_MAX + 1, WEFT_NOW};
     weft_command_socket_io nobody = {NULL, 1, WEFT_NOW};
@@ -204,7 +296,8 @@ static int never_called(const weft_command *command, void *arg) {
 }
 API_TEST(process_builtin_is_taken, "W39") {
     weft_runtime *rt = fixture_begin(NULL);
-    CHECK_EQ(weft_command_register(rt, WEFT_COMMAND_TIMER, never_called, NULL), -EEXIST);
+    CHECK_EQ(weft_command_complete(rt, 1, 1, 0, NULL, 0), -ESRCH); /* there have never been any */
+    CHECK_EQ(weft_command_register(rt, WEFT_COMMAND_CLOCK, never_called, NULL), -EEXIST);
     CHECK_EQ(weft_command_register(rt, 255, never_called, NULL), -EEXIST);
     CHECK_EQ(weft_command_register(rt, 191, never_called, NULL), 0);
     CHECK_EQ(weft_command_register(rt, 256, never_called, NULL), 0);
@@ -255,11 +348,13 @@ API_TEST(process_builtin_spawn, "W39", .workers = {1, 2}) {
 
 static weft_pid other;
 static void ask_links(weft_step *out) {
-    uint64_t bad = WEFT_TAG_RESERVED | 5;
+    uint64_t bad = WEFT_TAG_RESERVED | 5, none = 0;
     CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_LINK, 1, &other, sizeof other), 0);
-    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_UNLINK, 2, &other, sizeof other), 0);
-    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_MONITOR, 3, &other, sizeof other), 0);
-    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_DEMONITOR, 4, &bad, sizeof bad), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CANCEL, 2, &none, sizeof none),
+             0); /* a link is no command that waits */
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_UNLINK, 3, &other, sizeof other), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_MONITOR, 4, &other, sizeof other), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_DEMONITOR, 5, &bad, sizeof bad), 0);
 }
 static int wait_for_one(void *arg) {
     weft_message m;
@@ -270,13 +365,13 @@ API_TEST(process_builtin_links, "W39", .workers = {1, 2}) {
     weft_runtime *rt = fixture_begin(NULL);
     weft_task *task;
     REQUIRE_EQ(weft_process_go(rt, wait_for_one, NULL, &other), 0);
-    begin(rt, (struct script){ask_links, 4, false}, &task);
+    begin(rt, (struct script){ask_links, 5, false}, &task);
     CHECK_EQ(fixture_finish(task).status, 0);
     CHECK_EQ(weft_send(rt, other, 0, NULL, 0), 0);
     fixture_end(rt);
-    for (int i = 0; i < 4; i++)
-        expect_heard(i, WEFT_MESSAGE_YIELD, (uint64_t)i + 1, i == 3 ? -ESRCH : 0);
-    CHECK_EQ(heard.event[2].size, 8);
+    for (int i = 0; i < 5; i++)
+        expect_heard(i, WEFT_MESSAGE_YIELD, (uint64_t)i + 1, i == 1 || i == 4 ? -ESRCH : 0);
+    CHECK_EQ(heard.event[3].size, 8);
 }
 
 /* -- Messages: one that fits, one that has to wait for room, one to nobody. */
@@ -361,6 +456,36 @@ API_TEST(process_builtin_chan, "W7 W39", .workers = {1, 2}) {
     CHECK_EQ(weft_chan_destroy(empty), 0);
 }
 
+/* The largest value, and the largest that a message has room for, which has to be waited for. */
+static void ask_largest(weft_step *out) {
+    weft_command_chan largest = {chan, WEFT_CHAN_VALUE_MAX, WEFT_NEVER}, waits = {empty, 24, WEFT_NEVER};
+    struct {
+        weft_command_chan chan;
+        uint64_t value[3];
+    } sends = {waits, {1, 2, 3}};
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CHAN_RECV, 1, &largest, sizeof largest), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CHAN_RECV, 2, &waits, sizeof waits), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CHAN_SEND, 3, &sends, sizeof sends), 0);
+}
+API_TEST(process_builtin_chan_largest, "W7 W39", .workers = {1, 2}) {
+    static char value[WEFT_CHAN_VALUE_MAX];
+    static const uint64_t sent[3] = {1, 2, 3};
+    memset(value, 7, sizeof value);
+    REQUIRE_EQ(weft_chan_create(sizeof value, 1, &chan), 0);
+    REQUIRE_EQ(weft_chan_create(24, 1, &empty), 0);
+    REQUIRE_EQ(weft_chan_send(chan, value, WEFT_NOW), 0);
+    perform(ask_largest, 3);
+    for (int i = 0; i < 3; i++) {
+        uint64_t tag = heard.event[i].tag;
+        CHECK_EQ(heard.event[i].error, 0);
+        CHECK_EQ(heard.event[i].size, tag == 1 ? sizeof value : tag == 2 ? 24 : 0);
+        if (tag < 3)
+            CHECK_EQ(memcmp(heard.data[i], tag == 1 ? value : (const char *)sent, 24), 0);
+    }
+    CHECK_EQ(weft_chan_destroy(chan), 0);
+    CHECK_EQ(weft_chan_destroy(empty), 0);
+}
+
 /* -- Blocking calls. */
 
 static int add_one(void *arg) { return *(int *)arg + 1; }
@@ -368,6 +493,14 @@ static int number = 41;
 static void ask_blocking(weft_step *out) {
     weft_command_blocking blocking = {add_one, &number, WEFT_NEVER};
     CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_BLOCKING, 1, &blocking, sizeof blocking), 0);
+}
+static void ask_blocking_nothing(weft_step *out) {
+    weft_command_blocking blocking = {NULL, NULL, WEFT_NEVER};
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_BLOCKING, 1, &blocking, sizeof blocking), 0);
+}
+API_TEST(process_builtin_blocking_nothing, "W39", .workers = {1, 2}) {
+    perform(ask_blocking_nothing, 1);
+    expect_heard(0, WEFT_MESSAGE_YIELD, 1, -EINVAL);
 }
 API_TEST(process_builtin_blocking, "W39", .workers = {1, 2}) {
     int result;
@@ -414,12 +547,14 @@ static int talk(void *state, const weft_message *events, size_t count, weft_step
             if (ends[0] && ends[1]) {
                 io_command(out, WEFT_COMMAND_READ, 2, ends[0], "");
                 io_command(out, WEFT_COMMAND_WRITE, 3, ends[1], "hello");
+                io_command(out, WEFT_COMMAND_WRITE, 4, ends[1], ""); /* nothing is nothing wrong */
             }
         } else if (events[i].tag == 2) {
             CHECK_EQ(events[i].size, 5);
             CHECK_EQ(memcmp(events[i].data, "hello", 5), 0);
             echo_stage++;
-        } else if (events[i].tag == 3) {
+        } else if (events[i].tag >= 3) {
+            CHECK_EQ(events[i].size, 0);
             echo_stage++;
         }
     }
@@ -429,7 +564,7 @@ static int talk(void *state, const weft_message *events, size_t count, weft_step
         io_command(out, WEFT_COMMAND_ACCEPT, 0, listener, "");
         CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CONNECT, 1, &connect, sizeof connect), 0);
     }
-    if (echo_stage == 2)
+    if (echo_stage == 3)
         out->status = WEFT_STEP_DONE;
     return 0;
 }
@@ -448,6 +583,24 @@ API_TEST(process_builtin_socket, "W39", .workers = {1, 2}) {
     CHECK_EQ(weft_close(ends[1]), 0);
     CHECK_EQ(weft_close(listener), 0);
     fixture_end(rt);
+}
+
+/* What is no question to a socket, whatever that is. */
+static void ask_socket_wrong(weft_step *out) {
+    weft_command_socket_io none = {listener, 0, WEFT_NOW}, much = {listener, (size_t)UINT32_MAX + 1, WEFT_NOW};
+    weft_command_socket_io some_bytes = {listener, 1, WEFT_NOW};
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_READ, 1, &none, sizeof none), 0);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_READ, 2, &much, sizeof much), 0);
+    ask_longer(out, WEFT_COMMAND_READ, &some_bytes, sizeof some_bytes);
+    ask_longer(out, WEFT_COMMAND_ACCEPT, &some_bytes, sizeof some_bytes);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_READ, 3, &some_bytes, sizeof some_bytes), 0); /* it listens */
+}
+API_TEST(process_builtin_socket_wrong, "W39") {
+    REQUIRE_EQ(weft_tcp_listen("127.0.0.1", 0, NULL, &listener), 0);
+    perform(ask_socket_wrong, 5);
+    for (int i = 0; i < 5; i++)
+        CHECK(heard.event[i].tag == 3 ? heard.event[i].error < 0 : heard.event[i].error == -EINVAL);
+    CHECK_EQ(weft_close(listener), 0);
 }
 
 /* The process ends while it accepts, and with a connection unread: neither is left open. */

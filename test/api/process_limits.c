@@ -220,9 +220,16 @@ API_TEST(process_stop_all, "W35 W36 W38", .workers = {1, 2, 4}) {
         REQUIRE(ns < harness_patience());
     }
 }
+static int stop_own(void *arg) {
+    (void)arg;
+    CHECK_EQ(weft_process_stop_all(weft_runtime_current(), WEFT_NOW, NULL, 0), -EDEADLK);
+    return 0;
+}
 API_TEST(process_stop_all_obedient, "W35 W36", .workers = {1, 2}) {
     weft_runtime *rt = fixture_begin_patient();
     CHECK_EQ(weft_process_stop_all(NULL, WEFT_NOW, NULL, 0), -EINVAL);
+    CHECK_EQ(weft_process_stop_all(rt, WEFT_NOW, NULL, 1), -EINVAL);
+    in_process(stop_own, NULL);
     for (int i = 0; i < 200; i++)
         go_process(rt, sit, NULL);
     CHECK_EQ(weft_process_stop_all(rt, WEFT_NOW, NULL, 0), 0);

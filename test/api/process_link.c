@@ -117,6 +117,8 @@ static int monitors(void *arg) {
     CHECK_EQ(weft_demonitor(monitor[1]), 0);
     CHECK_EQ(weft_demonitor(monitor[1]), -ESRCH);
     CHECK_EQ(weft_demonitor(0), -EINVAL);
+    CHECK_EQ(weft_demonitor(WEFT_TAG_RESERVED | 0xffffff), -ESRCH); /* a place that there never was */
+    CHECK_EQ(weft_unlink(weft_self()), 0);
     CHECK_EQ(weft_monitor(pid, NULL), -EINVAL);
     end_server(NULL, pid, -EPIPE);
     weft_message m = expect(WEFT_MESSAGE_DOWN);

@@ -12,6 +12,8 @@ API_TEST(process_names, "W10", .workers = {1, 2}) {
     CHECK_EQ(weft_whereis(rt, "a"), a);
     CHECK_EQ(weft_whereis(rt, "also a"), a);
     CHECK_EQ(weft_register(rt, "a", a), -EEXIST);
+    CHECK_EQ(weft_register(rt, "costarring", a), 0);
+    CHECK_EQ(weft_whereis(rt, "liquid"), WEFT_PID_NONE); /* has the same hash */
     CHECK_EQ(weft_register(rt, "b", 12345), -ESRCH);
     CHECK_EQ(weft_register(rt, "", a), -EINVAL);
     CHECK_EQ(weft_register(rt, NULL, a), -EINVAL);
@@ -126,7 +128,10 @@ API_TEST(process_groups, "W10 W31", .workers = {1, 2}) {
     for (int i = 0; i < COUNT; i++) {
         pid[i] = go_process(rt, listener, NULL);
         CHECK_EQ(weft_group_join(rt, "readers", pid[i]), 0);
+        CHECK_EQ(weft_publish(rt, "readers", 1, "news", 4), i + 1); /* as many as fit there, and one more */
     }
+    REQUIRE_EVENTUALLY(atomic_load(&heard) == COUNT * (COUNT + 1) / 2);
+    atomic_store(&heard, 0);
     CHECK_EQ(weft_group_join(rt, "readers", pid[0]), -EEXIST);
     CHECK_EQ(weft_group_join(rt, "readers", 12345), -ESRCH);
     CHECK_EQ(weft_group_join(rt, "others", pid[0]), 0);

@@ -61,7 +61,33 @@ API_TEST(process_room_waited_for, "W29 W40", .workers = {1, 2}) {
     fixture_end(rt);
 }
 
-/* A class: what a step has seen has gone. */
+/* A class, of messages: as many as a step has seen. */
+static unsigned seen;
+static int count_messages(void *state, const weft_message *events, size_t count, weft_step *out) {
+    (void)state, (void)events;
+    seen += (unsigned)count;
+    out->status = seen == 9 ? WEFT_STEP_DONE : WEFT_STEP_IDLE;
+    return 0;
+}
+static int send_three_by_three(void *arg) {
+    static const weft_process_class class_ = {.size = sizeof class_, .step = count_messages};
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_pid pid;
+    (void)arg;
+    spec.class_ = &class_;
+    spec.max_messages = 3;
+    REQUIRE_EQ(weft_process_spawn(NULL, &spec, &pid, NULL), 0);
+    for (unsigned round = 1; round <= 3; round++) {
+        for (uint64_t tag = 0; tag < 3; tag++) /* for one step: one worker */
+            CHECK_EQ(weft_try_send(NULL, pid, tag, NULL, 0), 0);
+        CHECK_EQ(weft_try_send(NULL, pid, 3, NULL, 0), -ENOBUFS);
+        UNTIL(seen == 3 * round);
+    }
+    return 0;
+}
+API_TEST(process_room_of_a_step, "W29 W30", .workers = {1}) { in_process(send_three_by_three, NULL); }
+
+/* A class, of bytes: what a step has seen has gone. */
 static atomic_uint stepped;
 
 static int count_bytes(void *state, const weft_message *events, size_t count, weft_step *out) {
@@ -171,3 +197,26 @@ static int send_twice_four(void *arg) {
 }
 
 API_TEST(process_room_drop_looked_at, "W29 W30", .workers = {1}) { in_process(send_twice_four, NULL); }
+
+/* What was looked at goes once: what is new then stays, and counts for itself. */
+static int drop_once(void *arg) {
+    weft_message m;
+    (void)arg;
+    for (uint64_t tag = 1; tag <= 4; tag++)
+        CHECK_EQ(weft_try_send(NULL, weft_self(), tag, bytes, 25), 0);
+    CHECK_EQ(weft_receive(&m, refuse, NULL, WEFT_NOW), -ETIMEDOUT);
+    for (uint64_t tag = 5; tag <= 9; tag++)
+        CHECK_EQ(weft_try_send(NULL, weft_self(), tag, bytes, 25), 0);
+    CHECK_EQ(weft_receive(&m, is_nine, NULL, WEFT_NOW), 0);
+    CHECK_EQ(weft_try_send(NULL, weft_self(), 10, bytes, 25), 0);
+    for (uint64_t tag = 6; tag <= 10; tag++)
+        if (tag != 9)
+            CHECK_EQ(expect(WEFT_MESSAGE).tag, tag);
+    expect_none();
+    return 0;
+}
+API_TEST(process_room_drop_once, "W29 W30", .workers = {1}) {
+    weft_runtime *rt = fixture_begin_patient();
+    CHECK_EQ(fixture_finish(go_bounded(drop_once, NULL, WEFT_MAILBOX_DROP_OLDEST, rt, NULL)).status, 0);
+    fixture_end(rt);
+}

@@ -149,6 +149,53 @@ static int asked_often(void *arg) {
 }
 API_TEST(process_cancel_is_one, "W29", .workers = {1, 2}) { in_process(asked_often, NULL); }
 
+/* Many who watched it have ended: what told of them is given back while it lives. */
+static int watch_and_end(void *arg) {
+    uint64_t monitor;
+    return weft_monitor(*(weft_pid *)arg, &monitor);
+}
+static int watched_by_many(void *arg) {
+    weft_pid self = weft_self();
+    weft_task *task;
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    (void)arg;
+    spec.fn = watch_and_end;
+    spec.arg = &self;
+    for (int i = 0; i < 300; i++) {
+        REQUIRE_EQ(weft_process_spawn(NULL, &spec, NULL, &task), 0);
+        UNTIL(weft_task_is_done(task));
+        weft_task_drop(task);
+    }
+    expect_none();
+    return 0;
+}
+API_TEST(process_watched_by_many, "W6 W10", .workers = {1, 2}) { in_process(watched_by_many, NULL); }
+
+/* That all are to end, which is read first, is not what others have asked of it. */
+static atomic_bool asked_itself;
+static bool is_stop(const weft_message *message, void *arg) {
+    (void)arg;
+    return message->type == WEFT_MESSAGE_CANCEL && message->error == -ESHUTDOWN;
+}
+static int asked_and_stopped(void *arg) {
+    weft_message m;
+    (void)arg;
+    REQUIRE_EQ(weft_process_cancel(NULL, weft_self()), 0);
+    atomic_store(&asked_itself, true);
+    CHECK_EQ(weft_receive(&m, is_stop, NULL, in_time()), 0);
+    REQUIRE_EQ(weft_process_cancel(NULL, weft_self()), 0);
+    CHECK_EQ(expect(WEFT_MESSAGE_CANCEL).error, -ECANCELED);
+    expect_none();
+    return 0;
+}
+API_TEST(process_cancel_and_stop, "W29 W35", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    go_process(rt, asked_and_stopped, NULL);
+    REQUIRE_EVENTUALLY(atomic_load(&asked_itself));
+    CHECK_EQ(weft_process_stop_all(rt, fixture_soon(), NULL, 0), 0);
+    fixture_end(rt);
+}
+
 /* Counts them while others ask, and sees each one's last: what was written before a call that came after the last read. */
 enum { ASKERS = 4 };
 static atomic_int asks[ASKERS], cancels_read;

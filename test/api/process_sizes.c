@@ -96,6 +96,9 @@ static int sizes(void *arg) {
     m = expect(WEFT_MESSAGE);
     CHECK_EQ(atomic_load(&released), 1);
     CHECK_EQ(m.tag, 2);
+    REQUIRE_EQ(weft_send_ref(NULL, weft_self(), 3, "static", 7, NULL), 0);
+    CHECK_STR((const char *)expect(WEFT_MESSAGE).data, "static");
+    expect_none(); /* and it has been given back */
     REQUIRE_EQ(weft_send_ref(NULL, weft_self(), 3, block(10), 10, release), 0); /* never read */
     REQUIRE_EQ(weft_send_ref(NULL, weft_self(), 3, "static", 7, NULL), 0);
     return 0;
@@ -135,12 +138,36 @@ API_TEST(process_references_released_once, "W29", .workers = {2}) {
     fixture_end(rt);
 }
 
+/* Who releases a message may receive the next. */
+static void receive_next(void *data) {
+    weft_message m;
+    CHECK_EQ(weft_receive(&m, NULL, NULL, WEFT_NOW), 0);
+    CHECK_EQ(m.tag, 2);
+    release(data);
+}
+static int receive_in_release(void *arg) {
+    (void)arg;
+    REQUIRE_EQ(weft_send_ref(NULL, weft_self(), 1, block(10), 10, receive_next), 0);
+    REQUIRE_EQ(weft_send_ref(NULL, weft_self(), 2, block(10), 10, release), 0);
+    REQUIRE_EQ(weft_send(NULL, weft_self(), 3, NULL, 0), 0);
+    CHECK_EQ(expect(WEFT_MESSAGE).tag, 1);
+    CHECK_EQ(expect(WEFT_MESSAGE).tag, 3);
+    expect_none();
+    return 0;
+}
+API_TEST(process_release_receives, "W29", .workers = {1, 2}) {
+    in_process(receive_in_release, NULL);
+    CHECK_EQ(atomic_load(&released), 2);
+}
+
 /* What nobody reads is released at the end of a class, in its name still, and not in that of who has its place next. */
 static weft_pid witness, spoke;
 static void speak(void *data) {
     spoke = weft_self();
     CHECK_EQ(weft_send(NULL, witness, 1, NULL, 0), 0);
     CHECK_EQ(weft_send(NULL, *(weft_pid *)data, 1, NULL, 0), -ESRCH); /* it has ended */
+    CHECK_EQ(weft_link(witness), -ESRCH); /* and so has nobody to be linked to */
+    CHECK_EQ(weft_unlink(witness), 0);
 }
 static int end_unread(void *state, const weft_message *events, size_t count, weft_step *out) {
     (void)events;

@@ -152,7 +152,7 @@ static int end_all_when_stopped(void *arg) {
     return error;
 }
 
-API_TEST(process_supervisor_asked_while_stopping, "W6", .workers = {1, 2}) {
+API_TEST(process_supervisor_asked_by_whom_it_stops, "W6", .workers = {1, 2}) {
     weft_process_child children[] = {WEFT_PROCESS_CHILD("a", fail_once, NULL),
                                      WEFT_PROCESS_CHILD("b", end_all_when_stopped, NULL)};
     weft_supervisor_config config = config_of(WEFT_STRATEGY_ONE_FOR_ALL, 0);
@@ -231,6 +231,14 @@ static int refused(void *arg) {
     children[1].needs = on_x;
     CHECK_EQ(weft_process_supervise(NULL, children, 2), -EINVAL);
     children[1].needs = NULL;
+    children[0].needs = on_x;
+    children[1].name = NULL; /* nobody's */
+    CHECK_EQ(weft_process_supervise(NULL, children, 2), -EINVAL);
+    children[0].needs = NULL;
+    children[1].restart = (weft_restart)(WEFT_RESTART_TEMPORARY + 1);
+    CHECK_EQ(weft_process_supervise(NULL, children, 2), -EINVAL);
+    children[1].restart = WEFT_RESTART_PERMANENT;
+    CHECK_EQ(weft_process_supervise(NULL, children, (size_t)INT32_MAX + 1), -EINVAL);
     CHECK_EQ(weft_process_supervise(NULL, children, 0), -EINVAL);
     CHECK_EQ(weft_process_supervise(NULL, NULL, 2), -EINVAL);
     children[1].spec.fn = NULL; /* the second start fails: the first, which it needs, is stopped */
@@ -239,6 +247,43 @@ static int refused(void *arg) {
     return 0;
 }
 API_TEST(process_supervisor_refused, "W6", .workers = {1, 2}) { in_process(refused, NULL); }
+
+/* Only a process that is a fiber can. */
+static int supervise_nothing(void *arg) {
+    weft_process_child child = WEFT_PROCESS_CHILD("a", sit, NULL);
+    (void)arg;
+    return weft_process_supervise(NULL, &child, 1);
+}
+static int supervise_in_step(void *state, const weft_message *events, size_t count, weft_step *out) {
+    (void)state, (void)events, (void)count, (void)out;
+    return supervise_nothing(NULL);
+}
+API_TEST(process_supervisor_is_a_fiber, "W6", .workers = {1}) {
+    static const weft_process_class class_ = {.size = sizeof class_, .step = supervise_in_step};
+    weft_runtime *rt = fixture_begin_patient();
+    weft_task *task;
+    CHECK_EQ(supervise_nothing(NULL), -EINVAL);
+    REQUIRE_EQ(weft_fiber_go(rt, supervise_nothing, NULL, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, -EINVAL);
+    REQUIRE_EQ(spawn_class(rt, &class_, NULL, 0, NULL, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, -EINVAL);
+    fixture_end(rt);
+}
+
+/* A grace below 0 is without end. */
+static int end_late(void *arg) {
+    int error = sit(arg);
+    CHECK_EQ(weft_sleep(20000000), 0);
+    return error;
+}
+API_TEST(process_supervisor_endless_grace, "W6 W36", .workers = {1, 2}) {
+    weft_process_child children[] = {WEFT_PROCESS_CHILD("late", end_late, NULL),
+                                     WEFT_PROCESS_CHILD("b", end_all, (void *)1)};
+    weft_supervisor_config config = config_of(WEFT_STRATEGY_ONE_FOR_ONE, 0);
+    config.grace = -1;
+    supervise_as_boss(config, children, 2);
+    CHECK_EQ(told.event[3].status, 0);
+}
 
 /* -- Stopping: by force who does not listen; and when the supervisor itself is ended. */
 

@@ -1,4 +1,7 @@
 /* process_wrong.c - processes whose own code is wrong, or is called from where it does not belong. */
+#include <weft/budget.h>
+#include <weft/command.h>
+
 #include "process.h"
 
 /* -- What a step says ---------------------------------------------------------------------------------------- */
@@ -41,6 +44,8 @@ API_TEST(process_unknown_status, "W5 W6", .workers = {1, 2}) {
 static int overwrite(void *raw, const weft_message *events, size_t count, weft_step *out) {
     (void)raw, (void)events, (void)count;
     CHECK_EQ(weft_yield_command(NULL, WEFT_COMMAND_CLOCK, 1, NULL, 0), -EINVAL);
+    CHECK_EQ(weft_yield_command(out, WEFT_COMMAND_CLOCK, 1, "", (size_t)UINT32_MAX + 1), -EMSGSIZE);
+    CHECK_EQ(weft_command_complete(NULL, weft_self(), 1, 0, "", (size_t)UINT32_MAX + 1), -EMSGSIZE);
     *out = (weft_step){.status = WEFT_STEP_DONE};
     out->result = weft_yield_command(out, WEFT_COMMAND_CLOCK, 1, NULL, 0);
     return 0;
@@ -56,10 +61,82 @@ API_TEST(process_step_overwritten, "W5", .workers = {1}) {
     fixture_end(rt);
 }
 
+/* A class does not wait. */
+static int wait_in_step(void *raw, const weft_message *events, size_t count, weft_step *out) {
+    weft_message m;
+    (void)raw, (void)events, (void)count;
+    CHECK_EQ(weft_receive(&m, NULL, NULL, WEFT_NEVER), -EINVAL);
+    CHECK_EQ(weft_ask(weft_self() + 1, NULL, 0, &m, WEFT_NEVER), -EINVAL);
+    out->status = WEFT_STEP_DONE;
+    return 0;
+}
+API_TEST(process_step_waits, "W5", .workers = {1}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_process_class class_ = saying;
+    weft_task *task;
+    class_.step = wait_in_step;
+    REQUIRE_EQ(spawn_class(rt, &class_, NULL, 0, NULL, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    fixture_end(rt);
+}
+
+/* -- Specs that contradict themselves, and sizes that do not fit. */
+
+static int never(void *arg) {
+    REQUIRE(!arg && !"never");
+    return 0;
+}
+static int ask_wrong(void *arg) {
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_message m = {.from = weft_self()};
+    weft_pid pid = 7;
+    (void)arg;
+    spec.fn = never;
+    CHECK_EQ(weft_process_spawn_monitored(&spec, &pid, NULL), -EINVAL);
+    CHECK_EQ(pid, 7);
+    CHECK_EQ(weft_ask(weft_self() + 1, "", (size_t)UINT32_MAX + 1, &m, WEFT_NEVER), -EMSGSIZE);
+    CHECK_EQ(weft_reply(&m, "", (size_t)UINT32_MAX + 1), -EMSGSIZE);
+    return 0;
+}
+API_TEST(process_wrong_arguments, "W2 W4", .workers = {1}) {
+    static const weft_process_class largest = {
+        .size = sizeof largest, .state_size = WEFT_PROCESS_STATE_MAX, .step = say, .name = "largest"};
+    const weft_budget budget = {1, 1, 1, 1, 1};
+    weft_runtime *rt = fixture_begin_patient();
+    weft_process_class larger = largest;
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_message m = {.from = 1};
+    weft_fund *fund;
+    weft_task *task;
+    spec.class_ = &largest;
+    spec.budget = &budget;
+    CHECK_EQ(weft_process_spawn(rt, &spec, NULL, NULL), -EINVAL);
+    spec.budget = NULL;
+    REQUIRE_EQ(weft_fund_create(rt, NULL, &budget, &fund), 0);
+    spec.fund = fund;
+    CHECK_EQ(weft_process_spawn(rt, &spec, NULL, NULL), -EINVAL);
+    spec.fund = NULL;
+    CHECK_EQ(weft_fund_destroy(fund), 0);
+    larger.state_size++;
+    spec.class_ = &larger;
+    CHECK_EQ(weft_process_spawn(rt, &spec, NULL, NULL), -EINVAL);
+    spec.class_ = &largest;
+    CHECK_EQ(weft_process_spawn(NULL, &spec, NULL, NULL), -EINVAL); /* no runtime */
+    CHECK_EQ(weft_reply(&m, NULL, 0), -EINVAL);
+    spec.name = "own";
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, &task), 0);
+    CHECK_STR(weft_task_name(task), "own");
+    weft_task_cancel(task);
+    fixture_finish(task);
+    fixture_end(rt);
+    in_process(ask_wrong, NULL);
+}
+
 /* -- From another runtime, where the caller's pid is another's ------------------------------------------------- */
 
 struct abroad {
     weft_runtime *rt;
+    weft_task *hears;
     weft_pid pid;
 };
 
@@ -86,9 +163,12 @@ static int call_abroad(void *arg) {
     weft_message m;
     CHECK_EQ(weft_self(), abroad->pid); /* the same number here */
     CHECK_EQ(weft_process_cancel(abroad->rt, abroad->pid), 0);
+    if (!fixture_on("sim")) /* where the other's time stands still while we run */
+        UNTIL(strcmp(weft_task_state(abroad->hears), "idle") == 0);
     CHECK_EQ(weft_send(abroad->rt, abroad->pid, 1, "a longer message, not inline", 29), 0);
     CHECK_EQ(weft_send(NULL, weft_self(), 3, NULL, 0), 0);
     CHECK_EQ(weft_send(abroad->rt, abroad->pid, 2, "short", 6), 0);
+    CHECK_EQ(spawn_class(abroad->rt, &saying, NULL, WEFT_STEP_DONE, NULL, NULL), 0);
     CHECK_EQ(weft_receive(&m, NULL, NULL, WEFT_NOW), 0);
     CHECK_EQ(m.tag, 3);
     expect_none();
@@ -99,14 +179,14 @@ API_TEST(process_from_another_runtime, "W10 W30", .workers = {1, 2}) {
     weft_runtime *here = fixture_begin_patient();
     struct abroad abroad = {.rt = fixture_begin_patient()};
     weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
-    weft_task *hears, *calls;
+    weft_task *calls;
     spec.fn = hear_from_abroad;
-    REQUIRE_EQ(weft_process_spawn(abroad.rt, &spec, &abroad.pid, &hears), 0);
+    REQUIRE_EQ(weft_process_spawn(abroad.rt, &spec, &abroad.pid, &abroad.hears), 0);
     spec.fn = call_abroad;
     spec.arg = &abroad;
     REQUIRE_EQ(weft_process_spawn(here, &spec, NULL, &calls), 0);
     CHECK_EQ(fixture_finish(calls).status, 0);
-    CHECK_EQ(fixture_finish(hears).status, 0);
+    CHECK_EQ(fixture_finish(abroad.hears).status, 0);
     fixture_end(here);
     fixture_end(abroad.rt);
 }

@@ -302,6 +302,53 @@ TEST(process_helper_without_a_node, "W28 W39") {
     CHECK_EQ(weft_chan_destroy(chan), 0);
 }
 
+/* -- Asked to end without memory: one that was asked before, and has not read it, needs none; nor does one that has ended. */
+
+static weft_pid unread, unasked;
+static int ask_without_memory(void *arg) {
+    unsigned messages = 0;
+    weft_message m;
+    CHECK_EQ(weft_process_cancel(NULL, unread), 0);
+    for (wefti_fault_set(0, true); weft_send(NULL, weft_self(), 0, NULL, 0) == 0;)
+        messages++; /* the last node goes */
+    CHECK_EQ(weft_process_cancel(NULL, unread), 0);
+    CHECK_EQ(weft_process_cancel(NULL, unasked), -ENOMEM);
+    CHECK_EQ(weft_process_cancel(NULL, WEFT_PID_NONE), -ESRCH);
+    wefti_fault_set(-1, false);
+    CHECK_GT(messages, 0);
+    CHECK_EQ(weft_process_cancel(NULL, unasked), 0); /* that one comes */
+    CHECK_EQ(weft_send(NULL, unread, 1, NULL, 0), 0);
+    CHECK_EQ(weft_send(NULL, unasked, 1, NULL, 0), 0);
+    for (; messages; messages--)
+        REQUIRE_EQ(weft_receive(&m, NULL, NULL, WEFT_NOW), 0);
+    return (void)arg, 0;
+}
+static bool is_message(const weft_message *m, void *arg) { return (void)arg, m->type == WEFT_MESSAGE; }
+static int read_one_cancel(void *arg) {
+    weft_message m;
+    REQUIRE_EQ(weft_receive(&m, is_message, NULL, WEFT_NEVER), 0);
+    REQUIRE_EQ(weft_receive(&m, NULL, NULL, WEFT_NEVER), 0);
+    CHECK_EQ(m.type, WEFT_MESSAGE_CANCEL);
+    CHECK_EQ(weft_receive(&m, NULL, NULL, WEFT_NOW), -ETIMEDOUT);
+    return (void)arg, 0;
+}
+
+TEST(process_asked_without_memory, "W35") {
+    weft_config config = WEFT_CONFIG_INIT;
+    config.workers = 1; /* whose nodes are all that there are */
+    weft_runtime *rt = fixture_begin(&config);
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_task *task[3];
+    spec.fn = read_one_cancel;
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, &unread, &task[0]), 0);
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, &unasked, &task[1]), 0);
+    spec.fn = ask_without_memory;
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, &task[2]), 0);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(fixture_finish(task[i]).status, 0);
+    fixture_end(rt);
+}
+
 /* -- A supervisor, and children that need each other. */
 
 static int end_at_once(void *arg) { return (void)arg, 0; }
