@@ -151,12 +151,14 @@ static void settle_in(struct wefti_process *process, const weft_process_spec *sp
     process->bounded = spec->max_messages || spec->max_bytes;
     process->policy = (uint8_t)spec->policy;
     process->trap_exit = spec->trap_exit;
-    process->told = process->asked = false;
+    process->told = process->awaits = process->outdated = process->asked = false;
     process->reason = 0;
     store_relaxed(&process->wake_blocked, spec->wake_blocked_on_message); /* O2 publishes it, and the next */
     store_relaxed(&process->receiving, !process->is_fiber);
-    if (process->is_fiber)
-        wefti_rest(process)->owner.kind = &wefti_process_owner; /* it asks nothing, as the one before when it ended */
+    if (process->is_fiber) {
+        wefti_rest(process)->owner.kind = &wefti_process_owner;
+        wefti_rest(process)->asking = 0; /* the one before may have been left in the midst of it */
+    }
     if (WEFTI_UNLIKELY(process->bounded)) {
         wefti_rest(process)->max_messages = spec->max_messages;
         wefti_rest(process)->max_bytes = spec->max_bytes;
