@@ -97,9 +97,6 @@ struct wefti_worker {
     uint32_t pinned_left; /* how many of them run before the scheduler is asked */
     uint32_t pinned_more; /* ... so many more than usual, while polls are short */
     uint32_t own_left, own_given; /* how many may follow each other without a look at any other count: fiber/runner.c */
-    uint32_t owed,
-        owed_made; /* tasks that come before our fibers, and how many have: they waited when one of these had used up its turn ... */
-    int64_t owed_until; /* ... and no longer than until then; 0: one of our fibers has had its turn since */
     uint32_t fresh_left; /* new ones that may still run in a row on one stack */
     struct weft_task *handoff; /* a fiber took it out of a queue for the loop to run */
     _Atomic(struct weft_task *)
@@ -125,6 +122,9 @@ struct wefti_worker {
     uint32_t look_left; /* polls until the clock and the descriptors are looked at; 0: there are none */
     struct wefti_nap nap;
     uint32_t timers_helped; /* whose overdue timers we have looked at last */
+    uint32_t owed,
+        owed_made; /* tasks that come before our fibers, and how many have: they waited when one of these had used up its turn ... */
+    int64_t owed_until; /* ... and no longer than until then; 0: one of our fibers has had its turn since */
 
     /* Shared. */
     _Alignas(64) struct wefti_counters counters;
