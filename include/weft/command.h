@@ -32,18 +32,19 @@ typedef struct weft_command {
 /* Returns 0: weft_command_complete has been or will be called, once; a negative error completes it with that error. */
 typedef int (*weft_command_fn)(const weft_command *command, void *arg);
 
-/* Before the runtime's first process.  Returns 0; -EEXIST (also for the library's own); -EBUSY (there have been processes); -EINVAL; -ENOMEM. */
+/* Before the runtime's first process.  rt NULL: the caller's.  Returns 0; -EEXIST (also for the library's own); -EBUSY (there have been processes); -EINVAL; -ENOMEM. */
 WEFT_API int weft_command_register(weft_runtime *rt, unsigned command, weft_command_fn fn, void *arg);
 
 /* Complete a command, from anywhere, once.  `data` is copied.  Returns 0; -ESRCH: the process has ended, and nothing happens; -EMSGSIZE;
- * -ENOMEM: it is not completed, try again. */
+ * -ENOMEM: it is not completed, try again; -EINVAL (no runtime). */
 WEFT_API int weft_command_complete(weft_runtime *rt, weft_pid pid, uint64_t tag, int error, const void *data,
                                    size_t size);
 
 /* -- The library's own -------------------------------------------------------------------------------- */
 
 /* A command whose payload has the wrong size completes with -EINVAL.  What waits has a deadline, `until`: it completes with -ETIMEDOUT then.
- * When the process ends, what it waits for is cancelled; the completion is told to nobody, and a connection that comes with it is closed. */
+ * When the process ends, what it waits for is cancelled; the completion is told to nobody, and a connection that comes with it is closed.
+ * Several that wait (for the same channel, or times that have passed) complete in any order. */
 enum {
     /* Nothing; the completion's data: an int64_t, as weft_now. */
     WEFT_COMMAND_CLOCK = 192,

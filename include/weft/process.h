@@ -6,7 +6,7 @@
  *
  *     static int echo(void *arg) {
  *         weft_message m;
- *         while (weft_receive(&m, NULL, NULL, WEFT_NEVER) == 0)
+ *         while (weft_receive(&m, NULL, NULL, WEFT_NEVER) == 0 && m.type != WEFT_MESSAGE_CANCEL)
  *             weft_send(NULL, m.from, m.tag, m.data, m.size);
  *         return 0;
  *     }
@@ -42,7 +42,8 @@ typedef enum weft_message_type {
         5, /* the process is asked to end; of a runtime that stops (error -ESHUTDOWN), soon it will be ended */
 } weft_message_type;
 
-/* A message, or an event of a step.  `data` is valid until the next weft_receive of the process, or until its step returns. */
+/* A message, or an event of a step.  `data` is valid until the next weft_receive of the process, or until its step returns.
+ * With a size of 0 it means nothing. */
 typedef struct weft_message {
     weft_message_type type;
     int error; /* of a command that failed; the reason of an exit */
@@ -65,7 +66,8 @@ WEFT_API int weft_send(weft_runtime *rt, weft_pid to, uint64_t tag, const void *
 WEFT_API int weft_try_send(weft_runtime *rt, weft_pid to, uint64_t tag, const void *data, size_t size);
 
 /* Send without copying: `release(data)` is called once when the receiver is done with it, also when the message could not be delivered
- * later; on failure of this call it is not called. */
+ * later; on failure of this call it is not called.  NULL: nothing is called.  It runs where the message is given up, perhaps in this very call, on any
+ * worker or sending thread: it must not block, nor receive or ask (-EDEADLK in a process that is just receiving). */
 WEFT_API int weft_send_ref(weft_runtime *rt, weft_pid to, uint64_t tag, void *data, size_t size,
                            void (*release)(void *data));
 
@@ -90,7 +92,7 @@ typedef bool (*weft_filter_fn)(const weft_message *message, void *arg);
 /* The first message that the filter takes (NULL: any); the others keep their places.  The message stays valid until the next call.
  * One that never has to wait lets others run all the same, about once a millisecond (with the reactor, every 64 messages); not with WEFT_NOW.
  * Returns 0; -ETIMEDOUT; -ECANCELED (it is to end: also when there are messages); -EINVAL (not in a process that is a fiber); -EDEADLK (in a
- * filter). */
+ * filter, or in a release function of a message that it lets go). */
 WEFT_API int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_deadline until);
 
 /* -- A process that is a class ------------------------------------------------------------------------ */
@@ -98,7 +100,8 @@ WEFT_API int weft_receive(weft_message *message, weft_filter_fn filter, void *ar
 typedef enum weft_step_status {
     WEFT_STEP_CONTINUE = 0, /* call me again soon, with what has come */
     WEFT_STEP_IDLE = 1, /* when a message comes */
-    WEFT_STEP_YIELD = 2, /* when a command that I have yielded has completed; if there is none, as CONTINUE */
+    WEFT_STEP_YIELD =
+        2, /* when a command that I have yielded has completed, or the system says something; if there is none, as CONTINUE */
     WEFT_STEP_DONE = 3, /* I have ended; `status` is the result */
     WEFT_STEP_UPGRADE = 4, /* go on as another class: `upgrade` */
 } weft_step_status; /* any other value ends the process with -EINVAL */
@@ -193,10 +196,10 @@ WEFT_API uint64_t weft_process_count(weft_runtime *rt);
 /* -- Ending ------------------------------------------------------------------------------------------- */
 
 /* Ask it to end: it gets a WEFT_MESSAGE_CANCEL.  One that it has not read yet, `from` the first who asked, stands for all that ask meanwhile; who asks
- * after that was read is told of by another.  Returns 0; -ESRCH; -ENOMEM. */
+ * after that was read is told of by another.  Returns 0; -ESRCH; -ENOMEM; -EINVAL (no runtime). */
 WEFT_API int weft_process_cancel(weft_runtime *rt, weft_pid pid);
 /* End it, also if it traps exits: it runs no further (a fiber sees -ECANCELED where it waits, under a shield when that is gone), and its reason is
- * `reason`, a negative error; of several the first.  Who joins a fiber's task gets what its function returned.  It may be the caller.  0; -ESRCH; -EINVAL (no negative error). */
+ * `reason`, a negative error; of several the first.  Who joins a fiber's task gets what its function returned.  It may be the caller.  0; -ESRCH; -EINVAL (no negative error; no runtime). */
 WEFT_API int weft_process_exit(weft_runtime *rt, weft_pid pid, int reason);
 
 /* When one of two linked processes ends with an error, the other ends with that error too, or gets a WEFT_MESSAGE_EXIT if it traps exits.

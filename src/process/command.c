@@ -96,7 +96,8 @@ void wefti_commands_dispatch(struct wefti_commands *commands, weft_pid pid) {
 
 int weft_command_complete(weft_runtime *rt, weft_pid pid, uint64_t tag, int error, const void *data, size_t size) {
     struct wefti_processes *table = wefti_processes_of(rt, false);
-    return table ? wefti_mailbox_tell(table, pid, WEFT_MESSAGE_YIELD, tag, WEFT_PID_NONE, error, data, size) : -ESRCH;
+    return table ? wefti_mailbox_tell(table, pid, WEFT_MESSAGE_YIELD, tag, WEFT_PID_NONE, error, data, size)
+                 : wefti_no_processes(rt);
 }
 
 int weft_command_register(weft_runtime *rt, unsigned command, weft_command_fn fn, void *arg) {

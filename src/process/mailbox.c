@@ -253,7 +253,12 @@ static void take_ordered(struct wefti_process *process) {
         trim(box, &process->pending, &box->pending_bytes, &dropped);
     }
     wefti_lock_give(&process->lock);
+    if (!dropped.count)
+        return;
+    bool blocked = process->blocked; /* of a fiber false: as in its filter, a release function must not receive */
+    process->blocked |= process->is_fiber;
     wefti_messages_free(process->table, &dropped);
+    process->blocked = blocked;
 }
 
 /* -- The process --------------------------------------------------------------------------------------------- */

@@ -106,7 +106,10 @@ static int end(struct wefti_processes *table, weft_pid pid, int reason, bool for
 }
 
 int weft_process_exit(weft_runtime *rt, weft_pid pid, int reason) {
-    return reason < 0 ? end(wefti_processes_of(rt, false), pid, reason, false) : -EINVAL;
+    struct wefti_processes *table = wefti_processes_of(rt, false);
+    if (reason >= 0)
+        return -EINVAL;
+    return table ? end(table, pid, reason, false) : wefti_no_processes(rt);
 }
 
 void wefti_process_force(struct wefti_processes *table, weft_pid pid) { end(table, pid, -ECANCELED, true); }
@@ -114,7 +117,7 @@ void wefti_process_force(struct wefti_processes *table, weft_pid pid) { end(tabl
 int weft_process_cancel(weft_runtime *rt, weft_pid pid) {
     struct wefti_processes *table = wefti_processes_of(rt, false);
     if (!table)
-        return -ESRCH;
+        return wefti_no_processes(rt);
     struct wefti_process *self = wefti_process_self();
     weft_pid from = self && self->table == table ? wefti_process_pid(self)
                                                  : WEFT_PID_NONE; /* one of another runtime has no pid here */

@@ -132,7 +132,7 @@ struct wefti_process {
         struct {
             bool bounded; /* fixed while it lives, as is_fiber */
             bool is_fiber;
-            bool blocked; /* a class: waits for commands.  A fiber: is in its filter */
+            bool blocked; /* a class: waits for commands.  A fiber: is in its filter, or in a release function */
             bool has_urgent; /* a class: `urgent` is not empty */
         };
         uint32_t unusual; /* one of them is true: to the process itself */
@@ -231,6 +231,8 @@ struct wefti_processes {
 /* -- table.c ----------------------------------------------------------------------------------------------- */
 /* The runtime's table, made if need be; rt NULL: the caller's.  NULL: no runtime, or no memory. */
 struct wefti_processes *wefti_processes_of(struct weft_runtime *rt, bool make);
+/* Why there is none that was not to be made. */
+int wefti_no_processes(const struct weft_runtime *rt);
 /* The same, of the runtime that a process is in. */
 static inline struct wefti_processes *wefti_processes_here(struct weft_runtime *rt) {
     return (struct wefti_processes *)(void *)wefti_annex(rt, WEFTI_ANNEX_PROCESSES); /* its first field */

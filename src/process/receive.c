@@ -94,14 +94,24 @@ static bool drops_oldest(const struct wefti_process *self) {
     return self->bounded && self->policy == WEFT_MAILBOX_DROP_OLDEST;
 }
 
+/* Its release function may be the user's, and must not receive: what that took would be ours. */
+static __attribute__((noinline)) void release(struct wefti_process *self, struct wefti_message *message) {
+    self->blocked = true;
+    wefti_message_free(self->table, message);
+    self->blocked = false;
+}
+
 /* after: the last message that cannot be wanted, or NULL. */
 static inline int receive(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg,
                           struct wefti_link *after, int64_t until) {
     struct wefti_process_rest *rest = wefti_rest(self);
-    for (struct wefti_message *old; (old = rest->current);) {
-        rest->current =
-            NULL; /* first: its release function is the user's, and may receive; then that one goes as well */
-        wefti_message_free(self->table, old);
+    if (rest->current) {
+        struct wefti_message *old = rest->current;
+        rest->current = NULL; /* first: release may end us */
+        if (WEFTI_LIKELY(old->is_inline))
+            wefti_message_free(self->table, old);
+        else
+            release(self, old);
     }
     struct look urgent = {&self->urgent, NULL}, pending = {&self->pending, after};
     for (;;) {

@@ -107,6 +107,8 @@ struct wefti_processes *wefti_processes_of(struct weft_runtime *rt, bool make) {
     return there || !make ? table_of(there) : make_table(rt);
 }
 
+int wefti_no_processes(const struct weft_runtime *rt) { return rt || wefti_worker_self() ? -ESRCH : -EINVAL; }
+
 /* -- Slots ------------------------------------------------------------------------------------------------- */
 
 /* Worker w's own, or NULL. */

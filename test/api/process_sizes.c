@@ -138,28 +138,6 @@ API_TEST(process_references_released_once, "W29", .workers = {2}) {
     fixture_end(rt);
 }
 
-/* Who releases a message may receive the next. */
-static void receive_next(void *data) {
-    weft_message m;
-    CHECK_EQ(weft_receive(&m, NULL, NULL, WEFT_NOW), 0);
-    CHECK_EQ(m.tag, 2);
-    release(data);
-}
-static int receive_in_release(void *arg) {
-    (void)arg;
-    REQUIRE_EQ(weft_send_ref(NULL, weft_self(), 1, block(10), 10, receive_next), 0);
-    REQUIRE_EQ(weft_send_ref(NULL, weft_self(), 2, block(10), 10, release), 0);
-    REQUIRE_EQ(weft_send(NULL, weft_self(), 3, NULL, 0), 0);
-    CHECK_EQ(expect(WEFT_MESSAGE).tag, 1);
-    CHECK_EQ(expect(WEFT_MESSAGE).tag, 3);
-    expect_none();
-    return 0;
-}
-API_TEST(process_release_receives, "W29", .workers = {1, 2}) {
-    in_process(receive_in_release, NULL);
-    CHECK_EQ(atomic_load(&released), 2);
-}
-
 /* What nobody reads is released at the end of a class, in its name still, and not in that of who has its place next. */
 static weft_pid witness, spoke;
 static void speak(void *data) {

@@ -190,3 +190,102 @@ API_TEST(process_from_another_runtime, "W10 W30", .workers = {1, 2}) {
     fixture_end(here);
     fixture_end(abroad.rt);
 }
+
+/* -- From nowhere: a plain thread that names no runtime --------------------------------------------------------- */
+
+API_TEST(process_no_runtime, "W30", .workers = {1}) {
+    weft_runtime *rt = fixture_begin_patient();
+    CHECK_EQ(weft_send(NULL, 1, 1, NULL, 0), -EINVAL);
+    CHECK_EQ(weft_process_cancel(NULL, 1), -EINVAL);
+    CHECK_EQ(weft_process_exit(NULL, 1, -EIO), -EINVAL);
+    CHECK_EQ(weft_command_complete(NULL, 1, 1, 0, NULL, 0), -EINVAL);
+    CHECK_EQ(weft_process_cancel(rt, 1), -ESRCH); /* there have been no processes */
+    CHECK_EQ(weft_process_exit(rt, 1, -EIO), -ESRCH);
+    CHECK_EQ(weft_command_complete(rt, 1, 1, 0, NULL, 0), -ESRCH);
+    fixture_end(rt);
+}
+
+/* -- A release function that receives --------------------------------------------------------------------------- */
+
+static atomic_uint released;
+
+static void release_and_receive(void *data) {
+    weft_message m;
+    int wanted = *(int *)data;
+    atomic_fetch_add(&released, 1);
+    CHECK_EQ(weft_receive(&m, NULL, NULL, WEFT_NOW), wanted);
+    CHECK_EQ(weft_ask(weft_self(), NULL, 0, &m, WEFT_NOW), wanted == -EDEADLK ? -EDEADLK : -EINVAL);
+}
+
+static int own_released(void *arg) {
+    static int deadlock = -EDEADLK, ended = -EINVAL;
+    weft_message m;
+    (void)arg;
+    for (unsigned i = 0; i < 3; i++)
+        CHECK_EQ(weft_send_ref(NULL, weft_self(), i, &deadlock, sizeof deadlock, release_and_receive), 0);
+    for (unsigned i = 0; i < 3; i++) { /* none is taken by another's release, and so lost */
+        CHECK_EQ(weft_receive(&m, NULL, NULL, WEFT_NOW), 0);
+        CHECK_EQ(m.tag, i);
+        CHECK_EQ(atomic_load(&released), i);
+    }
+    expect_none();
+    CHECK_EQ(atomic_load(&released), 3);
+    CHECK_EQ(weft_send_ref(NULL, weft_self(), 3, &ended, sizeof ended, release_and_receive), 0); /* unread at its end */
+    return 0;
+}
+
+API_TEST(process_release_receives, "W29", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_task *task;
+    atomic_store(&released, 0);
+    spec.fn = own_released;
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    fixture_end(rt);
+    CHECK_EQ(atomic_load(&released), 4);
+}
+
+/* The same for one that is thrown away while it lies unread. */
+static atomic_bool looked;
+static int send_over(void *arg) {
+    static int deadlock = -EDEADLK;
+    weft_pid to = *(weft_pid *)arg;
+    for (unsigned i = 0; i < 2; i++) {
+        CHECK_EQ(weft_send_ref(NULL, to, i, &deadlock, sizeof deadlock, release_and_receive), 0);
+        UNTIL(atomic_load(&looked)); /* it has the first before it, and does not want it */
+    }
+    return 0;
+}
+static bool tag_is_one(const weft_message *message, void *arg) {
+    (void)arg;
+    atomic_store(&looked, true);
+    return message->tag == 1;
+}
+static int own_dropped(void *arg) {
+    weft_message m;
+    (void)arg;
+    CHECK_EQ(weft_receive(&m, tag_is_one, NULL, in_time()), 0);
+    CHECK_EQ(m.tag, 1);
+    CHECK_EQ(atomic_load(&released), 1);
+    expect_none();
+    return 0;
+}
+
+API_TEST(process_release_of_dropped_receives, "W29", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_task *task, *sender;
+    weft_pid pid;
+    atomic_store(&released, 0);
+    atomic_store(&looked, false);
+    spec.fn = own_dropped;
+    spec.max_messages = 1;
+    spec.policy = WEFT_MAILBOX_DROP_OLDEST;
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, &pid, &task), 0);
+    REQUIRE_EQ(weft_fiber_go(rt, send_over, &pid, &sender), 0);
+    CHECK_EQ(fixture_finish(sender).status, 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    fixture_end(rt);
+    CHECK_EQ(atomic_load(&released), 2);
+}
