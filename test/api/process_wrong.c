@@ -100,8 +100,9 @@ static int ask_wrong(void *arg) {
 }
 API_TEST(process_wrong_arguments, "W2 W4", .workers = {1}) {
     static const weft_process_class largest = {
-        .size = sizeof largest, .state_size = WEFT_PROCESS_STATE_MAX, .step = say, .name = "largest"};
+        .size = sizeof largest, .state_size = WEFT_PROCESS_STATE_MAX, .init = say_init, .step = say, .name = "largest"};
     const weft_budget budget = {1, 1, 1, 1, 1};
+    const int done = WEFT_STEP_DONE;
     weft_runtime *rt = fixture_begin_patient();
     weft_process_class larger = largest;
     weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
@@ -124,10 +125,11 @@ API_TEST(process_wrong_arguments, "W2 W4", .workers = {1}) {
     CHECK_EQ(weft_process_spawn(NULL, &spec, NULL, NULL), -EINVAL); /* no runtime */
     CHECK_EQ(weft_reply(&m, NULL, 0), -EINVAL);
     spec.name = "own";
+    spec.input = &done;
+    spec.input_size = sizeof done;
     REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, &task), 0);
     CHECK_STR(weft_task_name(task), "own");
-    weft_task_cancel(task);
-    fixture_finish(task);
+    CHECK_EQ(fixture_finish(task).status, 0);
     fixture_end(rt);
     in_process(ask_wrong, NULL);
 }
