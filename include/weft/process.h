@@ -55,7 +55,7 @@ typedef struct weft_message {
 
 /* -- Sending ---------------------------------------------------------------------------------------- */
 
-/* Copy a message into a mailbox.  rt NULL: the caller's runtime.  From anywhere.
+/* Copy a message into a mailbox.  rt NULL: the caller's runtime.  From anywhere.  `data` may be NULL only with a size of 0, here and below.
  * Returns 0; -ESRCH (no such process, or it has ended); -ENOBUFS (its mailbox is full, and its policy is to refuse); -EMSGSIZE (larger
  * than 4 GiB, or than its mailbox); -ENOMEM; -EINVAL (no runtime).  With the policy `block` it waits in a fiber or thread: then also
  * -ECANCELED.  (In a step of a class, and for room in one's own mailbox, it does not wait: -ENOBUFS.)
