@@ -50,7 +50,6 @@ struct stage {
     struct way to[2];
     unsigned threads, work;
     uint64_t rounds;
-    struct message *all;
     _Alignas(128) _Atomic unsigned left; /* actors that wait for pongs */
 };
 

@@ -281,6 +281,15 @@ static __attribute__((noinline)) void preempt(struct wefti_worker *w, struct wef
     wefti_fiber_yield(w, self);
 }
 
+/* Look: false if all of them were made in one turn. */
+static bool turn_was_fair(struct wefti_worker *w) {
+    uint64_t turn = load_own(&w->counters.polls);
+    bool fair = w->calls_turn != turn;
+    w->calls_turn = turn;
+    w->calls_left = WEFTI_TURN_CALLS;
+    return fair;
+}
+
 void wefti_turn_end(weft_deadline until) {
     struct wefti_worker *w = wefti_worker_here();
     struct weft_task *task = w ? wefti_current(w) : NULL;
@@ -290,7 +299,7 @@ void wefti_turn_end(weft_deadline until) {
         w->calls_left = 1;
         return;
     }
-    if (wefti_turn_was_fair(w) || !task || !wefti_task_is_fiber(task))
+    if (turn_was_fair(w) || !task || !wefti_task_is_fiber(task))
         return;
     struct wefti_fiber *self = wefti_fiber_of(task);
     if (!self->preempt_off && !wefti_deque_length(&w->jobs)) {

@@ -16,15 +16,6 @@
 /* A call was made.  True: it is time to look. */
 static inline bool wefti_turn_count(struct wefti_worker *w) { return WEFTI_UNLIKELY(--w->calls_left <= 0); }
 
-/* Look: false if all of them were made in one turn. */
-static inline bool wefti_turn_was_fair(struct wefti_worker *w) {
-    uint64_t turn = load_own(&w->counters.polls);
-    bool fair = w->calls_turn != turn;
-    w->calls_turn = turn;
-    w->calls_left = WEFTI_TURN_CALLS;
-    return fair;
-}
-
 /* Look, and let others run if it was not; in a call that may suspend, before or after all that it does.  until: the caller's; with WEFT_NOW it
  * must not.  Not between a fork and its join, as far as can be seen, nor with preemption off; and who may move stays where it is. */
 void wefti_turn_end(weft_deadline until);
