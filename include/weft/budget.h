@@ -59,18 +59,18 @@ typedef struct weft_cap weft_cap; /* <weft/cap.h> */
 /* -- Budgets ---------------------------------------------------------------------------------------- */
 
 typedef struct weft_budget {
-    uint32_t ops;
+    uint64_t ops;
     uint64_t memory; /* bytes */
-    uint16_t spawns;
-    uint16_t channel_ops;
-    uint16_t syscalls;
+    uint64_t spawns;
+    uint64_t channel_ops;
+    uint64_t syscalls;
 } weft_budget;
 
 /* What a fiber gets that is spawned without a budget of its own, and the funds of two profiles. */
 #define WEFT_BUDGET_CHILD {10000, UINT64_C(1) << 20, 0, 100, 10}
 #define WEFT_BUDGET_SERVICE {100000, UINT64_C(10) << 20, 100, 1000, 100}
 #define WEFT_BUDGET_CLUSTER {1000000, UINT64_C(100) << 20, 1000, 10000, 1000}
-#define WEFT_BUDGET_MAX {UINT32_MAX, UINT64_MAX, UINT16_MAX, UINT16_MAX, UINT16_MAX}
+#define WEFT_BUDGET_MAX {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX}
 
 /* Is there enough of everything? */
 WEFT_API bool weft_budget_covers(const weft_budget *have, const weft_budget *cost);
@@ -124,7 +124,7 @@ WEFT_API int weft_fund_add(weft_fund *fund, const weft_budget *more);
  * Returns 0; -EDQUOT (too little there); -EINVAL (they do not come out of the same first fund); -EPERM (no capability, or without `transfer`). */
 WEFT_API int weft_fund_transfer(weft_fund *from, weft_fund *to, const weft_budget *amount, const weft_cap *cap);
 
-/* What is in it now; more than fits counts as the largest number. */
+/* Reads what is in the fund now. */
 WEFT_API void weft_fund_left(weft_fund *fund, weft_budget *left);
 
 /* -- Supervision ------------------------------------------------------------------------------------ */

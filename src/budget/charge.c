@@ -57,10 +57,7 @@ static void recharge_self(struct wefti_fiber *self, const weft_budget *cost) {
     weft_budget more = wefti_budget_most(&child, cost);
     more = wefti_budget_fitting(&account->left, &more);
     wefti_lock_take(&account->fund->lock);
-    if (!wefti_amount_take(&account->fund->left, &more)) {
-        wefti_fund_make(account->fund, &more);
-        wefti_amount_take(&account->fund->left, &more);
-    }
+    wefti_fund_take_or_make(account->fund, &more);
     wefti_lock_give(&account->fund->lock);
     weft_budget_add(&account->left, &more);
 }
@@ -76,13 +73,18 @@ int wefti_exhausted(struct wefti_fiber *self, const weft_budget *cost) {
 
 /* -- Paying ------------------------------------------------------------------------------------------------ */
 
+/* Takes the whole cost, or nothing.  Ops come out of the slice first; ops_left below 0 is what the slice lacks, which the account has. */
 static bool take(struct wefti_fiber *self, const weft_budget *cost) {
-    struct wefti_account *account = self->account;
-    weft_budget other = *cost;
-    other.ops = 0;
-    if ((int64_t)account->left.ops + self->ops_left < cost->ops || !weft_budget_take(&account->left, &other))
+    weft_budget *left = &self->account->left;
+    int64_t lacking = (int64_t)cost->ops - self->ops_left; /* a cost has few ops */
+    if ((lacking > 0 && left->ops < (uint64_t)lacking) || left->memory < cost->memory || left->spawns < cost->spawns ||
+        left->channel_ops < cost->channel_ops || left->syscalls < cost->syscalls)
         return false;
     self->ops_left -= (int32_t)cost->ops;
+    left->memory -= cost->memory;
+    left->spawns -= cost->spawns;
+    left->channel_ops -= cost->channel_ops;
+    left->syscalls -= cost->syscalls;
     return true;
 }
 
@@ -116,11 +118,7 @@ int weft_budget_left(weft_budget *left) {
         return -EINVAL;
     if (!self || !self->account)
         return -ENOENT;
-    *left = self->account->left;
-    if (!self->account->unpaid) {
-        int64_t ops = (int64_t)left->ops + self->ops_left;
-        left->ops = ops < 0 ? 0 : ops < UINT32_MAX ? (uint32_t)ops : UINT32_MAX;
-    }
+    *left = wefti_account_left(self);
     return 0;
 }
 
@@ -187,7 +185,7 @@ int weft_fund_recharge(weft_fund *fund, weft_task *task, const weft_budget *amou
     struct wefti_account *account = waiter ? ((struct wefti_fiber *)waiter->slot)->account : NULL;
     if (account) {
         moved = wefti_budget_fitting(&account->left, &moved);
-        if (!wefti_amount_take(&fund->left, &moved))
+        if (!weft_budget_take(&fund->left, &moved))
             error = -EDQUOT;
     } else {
         error = -ENOENT;

@@ -24,7 +24,7 @@ static void refill(struct wefti_worker *w, struct wefti_fiber *self) {
     struct wefti_account *account = self->account;
     uint32_t owed = (uint32_t)-self->ops_left, slice = w->rt->yield_ops > owed ? w->rt->yield_ops : owed;
     if (account && !account->unpaid) {
-        slice = account->left.ops < slice ? account->left.ops : slice;
+        slice = account->left.ops < slice ? (uint32_t)account->left.ops : slice;
         account->left.ops -= slice;
     }
     self->ops_left = (int32_t)(slice - owed);

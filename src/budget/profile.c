@@ -96,17 +96,12 @@ static int draw(struct weft_runtime *rt, struct weft_fund *fund, const weft_budg
     weft_budget one = spawn ? one_spawn : (weft_budget){0};
     wefti_lock_take(&fund->lock);
     if (rt->profile == WEFT_PROFILE_SERVICE) { /* there is always enough */
-        if (fund->left.spawns < one.spawns)
-            wefti_fund_make(fund, &one);
-        if (!wefti_amount_take(&fund->left, granted)) {
-            wefti_fund_make(fund, granted);
-            wefti_amount_take(&fund->left, granted);
-        }
-        wefti_amount_take(&fund->left, &one);
-    } else if (!wefti_amount_take(&fund->left, granted)) {
+        wefti_fund_take_or_make(fund, granted);
+        wefti_fund_take_or_make(fund, &one);
+    } else if (!weft_budget_take(&fund->left, granted)) {
         goto refused;
-    } else if (!wefti_amount_take(&fund->left, &one)) {
-        wefti_amount_give(&fund->left, granted);
+    } else if (!weft_budget_take(&fund->left, &one)) {
+        weft_budget_add(&fund->left, granted);
         goto refused;
     }
     fund->users++;
@@ -157,15 +152,11 @@ unpaid:
 }
 
 /* The account is closed, and empty: into the fund's list. */
-static void put_back(struct weft_runtime *rt, struct wefti_account *account, const struct wefti_amount *rest) {
+static void put_back(struct weft_runtime *rt, struct wefti_account *account, const weft_budget *rest) {
     struct weft_fund *fund = account->fund;
     uint32_t used = account->cap;
     wefti_lock_take(&fund->lock);
-    fund->left.ops += rest->ops;
-    fund->left.memory += rest->memory; /* it came from here, or was made for somebody of here: it fits */
-    fund->left.spawns += rest->spawns;
-    fund->left.channel_ops += rest->channel_ops;
-    fund->left.syscalls += rest->syscalls;
+    weft_budget_add(&fund->left, rest);
     account->next = fund->unused;
     fund->unused = account;
     wefti_assert(fund->users > 0, fund->users);
@@ -174,34 +165,20 @@ static void put_back(struct weft_runtime *rt, struct wefti_account *account, con
     wefti_cap_end(rt, used);
 }
 
-static struct wefti_amount widened(const weft_budget *budget) {
-    return (struct wefti_amount){budget->ops, budget->memory, budget->spawns, budget->channel_ops, budget->syscalls};
-}
-
 void wefti_account_return(struct weft_runtime *rt, const weft_fiber_spec *spec, struct wefti_account *account) {
     struct wefti_fiber *self = charged_self(rt);
     if (self)
         wefti_pay_back(self, own_cost(spec));
     if (!account)
         return;
-    struct wefti_amount rest = widened(&account->left);
-    rest.spawns += spec->fund || !self;
+    weft_budget rest = account->left;
+    if (spec->fund || !self)
+        weft_budget_add(&rest, &one_spawn);
     put_back(rt, account, &rest);
 }
 
-/* What it has left, its slice included; what it owes is paid as far as it can be. */
-static struct wefti_amount rest_of(const struct wefti_fiber *fiber) {
-    const struct wefti_account *account = fiber->account;
-    struct wefti_amount rest = widened(&account->left);
-    if (!account->unpaid) {
-        int64_t ops = (int64_t)rest.ops + fiber->ops_left;
-        rest.ops = ops > 0 ? (uint64_t)ops : 0;
-    }
-    return rest;
-}
-
 void wefti_account_close(struct wefti_fiber *fiber) {
-    struct wefti_amount rest = rest_of(fiber);
+    weft_budget rest = wefti_account_left(fiber);
     struct wefti_account *account = fiber->account;
     fiber->account = NULL;
     put_back(wefti_task_rt(&fiber->task), account, &rest);
@@ -209,9 +186,9 @@ void wefti_account_close(struct wefti_fiber *fiber) {
 
 void wefti_account_undo(struct wefti_fiber *fiber) {
     /* Only a spawn from outside is refused so late, and that is paid by the fund. */
-    struct wefti_amount rest = rest_of(fiber);
+    weft_budget rest = wefti_account_left(fiber);
     struct wefti_account *account = fiber->account;
     fiber->account = NULL;
-    rest.spawns++;
+    weft_budget_add(&rest, &one_spawn);
     put_back(wefti_task_rt(&fiber->task), account, &rest);
 }

@@ -20,6 +20,19 @@ struct wefti_account {
     bool unpaid;                /* it was cancelled while it could not pay: nothing it does is charged any more */
 };
 
+/* What is left with its slice.  What the fiber owes is deducted, as far as there is something.  By the fiber itself, or after its end. */
+static inline weft_budget wefti_account_left(const struct wefti_fiber *fiber) {
+    weft_budget left = fiber->account->left;
+    uint64_t owed = fiber->ops_left < 0 ? (uint64_t)-(int64_t)fiber->ops_left : 0;
+    if (fiber->account->unpaid)
+        return left;
+    if (owed)
+        left.ops -= owed < left.ops ? owed : left.ops;
+    else
+        weft_budget_add(&left, &(weft_budget){.ops = (uint64_t)fiber->ops_left});
+    return left;
+}
+
 extern const weft_budget wefti_cost_spawn, wefti_cost_channel, wefti_cost_syscall;
 
 /* Pay.  May suspend, so not with a lock held; afterwards a fiber that migrates may be on another worker.
