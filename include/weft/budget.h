@@ -82,12 +82,19 @@ WEFT_API void weft_budget_add(weft_budget *to, const weft_budget *more);
 /* What the calling fiber has left.  Returns 0; -ENOENT (it has no budget: nothing it does is charged, or not a fiber). */
 WEFT_API int weft_budget_left(weft_budget *left);
 
-/* Zeroed memory, aligned for any type, charged to the calling fiber if it has a budget; free it with weft_free, anywhere: a fiber that frees its own
- * gets the memory back, else the fund does that it comes out of.  Anywhere else than in such a fiber it is simply memory.
- * May suspend: when exhausted.
- * Returns 0; -ENOMEM; -ECANCELED (while it was exhausted). */
+/* Allocates zeroed memory, aligned for any type, and charges it to the calling fiber if that has a budget.
+ *
+ * Free it with weft_free, anywhere.  A fiber that frees its own memory gets the charge back; otherwise the fund does that the fiber comes
+ * out of.  Memory may outlive its fiber, and stays charged to the fund; but the charge of a killed fiber (refused, discarded or stopped)
+ * returns to the fund when the fiber ends.  Its memory stays valid and can still be freed.
+ *
+ * Returns 0, or
+ *   -EINVAL     `memory` is NULL
+ *   -ENOMEM     no memory
+ *   -ECANCELED  the fiber was cancelled while it could not pay
+ * May be called from any thread.  May suspend in a fiber with a budget. */
 WEFT_API WEFT_MUST_USE int weft_alloc(size_t size, void **memory);
-/* NULL is allowed. */
+/* Frees what weft_alloc has allocated.  NULL is allowed.  May be called from any thread.  Does not suspend. */
 WEFT_API void weft_free(void *memory);
 
 /* -- Metering --------------------------------------------------------------------------------------- */

@@ -212,6 +212,7 @@ int weft_fund_refuse(weft_fund *fund, weft_task *task) {
         wefti_word_ref(&task->word); /* it cannot end before it has left the list */
         wefti_waiters_remove(&fund->exhausted, waiter);
         waiter->result = -ECANCELED;
+        ((struct wefti_fiber *)waiter->slot)->account->killed = true;
         waker = wefti_waiter_serve(waiter);
     }
     wefti_lock_give(&fund->lock);

@@ -45,12 +45,32 @@ struct weft_fund *wefti_fund_new(struct weft_runtime *rt, struct weft_fund *pare
     return fund;
 }
 
+/* Of a runtime's own fund there may be memory left, which others free afterwards, or are freeing now. */
+static void disown_all(struct wefti_account *account) {
+    wefti_lock_take(&account->fund->lock);
+    while (wefti_pieces_disown(account), account->pieces) {
+        wefti_lock_give(&account->fund->lock);
+        wefti_thread_yield();
+        wefti_lock_take(&account->fund->lock);
+    }
+    wefti_lock_give(&account->fund->lock);
+}
+
 void wefti_fund_delete(struct weft_fund *fund) {
-    for (struct wefti_account *account; (account = fund->unused);) {
-        fund->unused = account->next;
+    for (struct wefti_account *account; (account = fund->accounts);) {
+        disown_all(account);
+        fund->accounts = account->older;
         wefti_free(account, sizeof *account);
     }
     wefti_free(fund, sizeof *fund);
+}
+
+void wefti_account_reuse(struct wefti_account *account) {
+    struct weft_fund *fund = account->fund;
+    account->next = fund->unused;
+    fund->unused = account;
+    wefti_assert(fund->users > 0, fund->users);
+    fund->users--;
 }
 
 /* Under `sovereign`, what is made out of nothing is made by the program's own threads, not by tasks. */
@@ -79,7 +99,7 @@ int weft_fund_destroy(weft_fund *fund) {
     if (!fund)
         return 0;
     wefti_lock_take(&fund->lock);
-    bool busy = fund->users || load_acquire(&fund->allocated) || fund->supervisors.first; /* pairs with weft_free */
+    bool busy = fund->users || fund->supervisors.first;
     wefti_lock_give(&fund->lock);
     if (busy || fund == fund->rt->fund)
         return -EBUSY;

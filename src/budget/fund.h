@@ -19,15 +19,14 @@
 struct weft_fund {
     struct weft_runtime *rt;
     struct weft_fund *parent; /* NULL: out of nothing */
-    struct wefti_lock lock;   /* all below but `allocated` */
-    uint32_t users;           /* fibers and funds that came out of it */
+    struct wefti_lock lock;   /* all below */
+    uint32_t users;           /* funds that came out of it, and accounts that are not in `unused` */
     weft_budget left;
     weft_budget made; /* ever added out of nothing */
     struct wefti_waiters exhausted;   /* slot: the fiber */
     struct wefti_waiters supervisors; /* wait for one of these */
+    struct wefti_account *accounts; /* all of them */
     struct wefti_account *unused;
-    uint64_t accounts; /* ever opened: the number of the last */
-    _Atomic uint64_t allocated; /* bytes, by fibers of this fund */
 };
 
 /* Take that much, or nothing.  `more_users` come out of it. */
@@ -37,6 +36,11 @@ void wefti_fund_give(struct weft_fund *fund, const weft_budget *amount, uint32_t
 void wefti_fund_make(struct weft_fund *fund, const weft_budget *amount);
 /* Under the lock, for `service`: takes that much, out of nothing if the fund has too little. */
 void wefti_fund_take_or_make(struct weft_fund *fund, const weft_budget *amount);
+
+/* Under the lock: the account, which has no pieces, is for the next fiber of the fund. */
+void wefti_account_reuse(struct wefti_account *account);
+/* Under the lock: takes the account's pieces off it, all but those that are being freed.  Returns how many bytes these were.  alloc.c. */
+uint64_t wefti_pieces_disown(struct wefti_account *account);
 
 /* The running fiber cannot pay: it gets more, or waits until it does.  0; -ECANCELED.  charge.c. */
 int wefti_exhausted(struct wefti_fiber *self, const weft_budget *cost);

@@ -71,8 +71,11 @@ static inline void due(struct wefti_fiber *self, bool discard) {
     self->task.home = home;
     if (self->migrate)
         wefti_worker_settle(w); /* it may have come back as one that is pinned: see give (fiber/runner.c) */
-    if (discard && self->discard && wefti_fiber_must_end(self))
+    if (discard && self->discard && wefti_fiber_must_end(self)) {
+        if (self->account)
+            self->account->killed = true;
         wefti_fiber_discard(self);
+    }
     refill(w, self);
     wefti_fiber_preempt(w, self);
     *wefti_worker_here()->errno_at = saved;

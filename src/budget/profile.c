@@ -83,18 +83,32 @@ static struct weft_fund *find_fund(struct weft_runtime *rt, const weft_fiber_spe
 /* What the spawner pays himself: the op, and the spawn unless the spec names a fund, which then pays it. */
 static const weft_budget *own_cost(const weft_fiber_spec *spec) { return spec->fund ? &one_op : &wefti_cost_spawn; }
 
-/* Out of the fund: the account with its budget, and the spawn if nobody else pays it. */
-static int draw(struct weft_runtime *rt, struct weft_fund *fund, const weft_budget *granted, bool spawn,
-                struct wefti_account **out) {
+/* An account of the fund, counted as a user.  With the lock; NULL, without: there is no memory. */
+static struct wefti_account *take_account(struct weft_fund *fund) {
     wefti_lock_take(&fund->lock);
     struct wefti_account *account = fund->unused;
-    if (account)
+    if (account) {
         fund->unused = account->next;
-    wefti_lock_give(&fund->lock);
-    if (!account && !(account = wefti_alloc(sizeof *account)))
+    } else {
+        wefti_lock_give(&fund->lock);
+        if (!(account = wefti_alloc(sizeof *account)))
+            return NULL;
+        account->fund = fund;
+        wefti_lock_take(&fund->lock);
+        account->older = fund->accounts;
+        fund->accounts = account;
+    }
+    fund->users++;
+    return account;
+}
+
+/* Takes out of the fund: the account with its budget, and the spawn if nobody else pays it. */
+static int draw(struct weft_runtime *rt, struct weft_fund *fund, const weft_budget *granted, bool spawn,
+                struct wefti_account **out) {
+    struct wefti_account *account = take_account(fund);
+    if (!account)
         return -ENOMEM;
     weft_budget one = spawn ? one_spawn : (weft_budget){0};
-    wefti_lock_take(&fund->lock);
     if (rt->profile == WEFT_PROFILE_SERVICE) { /* there is always enough */
         wefti_fund_take_or_make(fund, granted);
         wefti_fund_take_or_make(fund, &one);
@@ -104,14 +118,13 @@ static int draw(struct weft_runtime *rt, struct weft_fund *fund, const weft_budg
         weft_budget_add(&fund->left, granted);
         goto refused;
     }
-    fund->users++;
-    *account = (struct wefti_account){.fund = fund, .left = *granted, .number = ++fund->accounts};
+    account->left = *granted;
+    account->closed = account->unpaid = account->killed = false;
     wefti_lock_give(&fund->lock);
     *out = account;
     return 0;
 refused:
-    account->next = fund->unused;
-    fund->unused = account;
+    wefti_account_reuse(account);
     wefti_lock_give(&fund->lock);
     return -EDQUOT;
 }
@@ -151,16 +164,19 @@ unpaid:
     return error;
 }
 
-/* The account is closed, and empty: into the fund's list. */
+/* Closes the account: `rest` goes back to the fund, and if the fiber was killed, what its memory was charged.  Pieces that outlive their
+ * fiber otherwise stay charged, and keep the account, until they are freed. */
 static void put_back(struct weft_runtime *rt, struct wefti_account *account, const weft_budget *rest) {
     struct weft_fund *fund = account->fund;
     uint32_t used = account->cap;
     wefti_lock_take(&fund->lock);
     weft_budget_add(&fund->left, rest);
-    account->next = fund->unused;
-    fund->unused = account;
-    wefti_assert(fund->users > 0, fund->users);
-    fund->users--;
+    if (WEFTI_UNLIKELY(account->killed && account->pieces))
+        weft_budget_add(&fund->left, &(weft_budget){.memory = wefti_pieces_disown(account)});
+    if (account->pieces)
+        account->closed = true;
+    else
+        wefti_account_reuse(account);
     wefti_lock_give(&fund->lock); /* the fund may be gone */
     wefti_cap_end(rt, used);
 }

@@ -10,14 +10,19 @@
 
 #include "task/fiber.h"
 
-/* The fiber's own while it runs; while it waits exhausted, its fund's, under the fund's lock. */
+struct wefti_piece; /* of memory: budget/alloc.c */
+
+/* Belongs to the fiber while that runs, and to its fund, under the fund's lock, while the fiber waits exhausted. */
 struct wefti_account {
-    struct weft_fund *fund;
-    struct wefti_account *next; /* in the fund's list of unused ones */
-    weft_budget left;           /* without the ops of its slice: those are in fiber->ops_left */
-    uint64_t number;            /* no other of its fund ever has it */
-    uint32_t cap;               /* 1 + index of the capability it was spawned with; 0: none */
-    bool unpaid;                /* it was cancelled while it could not pay: nothing it does is charged any more */
+    struct weft_fund *fund;      /* set once: an account is used again by fibers of the same fund only */
+    struct wefti_account *older; /* in the fund's list of all its accounts; set once */
+    struct wefti_account *next;  /* in the fund's list of unused ones */
+    struct wefti_piece *pieces;  /* memory that is charged to it; under the fund's lock */
+    bool closed;                 /* its fiber has ended, and it has pieces; under the fund's lock */
+    bool unpaid;                 /* its fiber was cancelled while it could not pay: nothing is charged any more */
+    bool killed;                 /* its fiber was refused, discarded or stopped */
+    uint32_t cap;                /* 1 + index of the capability it was spawned with; 0: none */
+    weft_budget left;            /* without the ops of its slice: those are in fiber->ops_left */
 };
 
 /* What is left with its slice.  What the fiber owes is deducted, as far as there is something.  By the fiber itself, or after its end. */
