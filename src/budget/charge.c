@@ -88,14 +88,24 @@ static bool take(struct wefti_fiber *self, const weft_budget *cost) {
     return true;
 }
 
+/* A cancelled fiber that pays no more uses up its grace period instead. */
+static int pay_with_grace(struct wefti_fiber *self, const weft_budget *cost) {
+    if (self->account->grace <= 0)
+        return -ECANCELED;
+    self->ops_left -= (int32_t)cost->ops;
+    return 0;
+}
+
 int wefti_pay(struct wefti_fiber *self, const weft_budget *cost) {
     bool waited = false;
-    while (!self->account->unpaid && !take(self, cost)) {
-        int error = wefti_exhausted(self, cost);
-        if (error)
-            return error;
-        waited = true;
-    }
+    int error = 0;
+    if (WEFTI_UNLIKELY(self->account->unpaid))
+        error = pay_with_grace(self, cost);
+    else
+        for (; !take(self, cost) && !error; waited = true)
+            error = wefti_exhausted(self, cost);
+    if (error)
+        return error;
     if (self->ops_left < 0)
         wefti_meter_next(self);
     if (waited) /* under `service`, which did not */

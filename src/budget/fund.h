@@ -45,6 +45,13 @@ uint64_t wefti_pieces_disown(struct wefti_account *account);
 /* The running fiber cannot pay: it gets more, or waits until it does.  0; -ECANCELED.  charge.c. */
 int wefti_exhausted(struct wefti_fiber *self, const weft_budget *cost);
 
+/* The fiber is cancelled and exhausted, and its grace period is over. */
+static inline bool wefti_grace_is_used(const struct wefti_fiber *fiber) {
+    return fiber->account && fiber->account->unpaid && fiber->account->grace <= 0;
+}
+/* Stops the running fiber for good: reports it with the locks it holds, and ends it with -EDQUOT.  stop.c. */
+_Noreturn void wefti_budget_stop(struct wefti_fiber *self);
+
 /* A fund that counts as its runtime's part: made and ended with it. */
 struct weft_fund *wefti_fund_new(struct weft_runtime *rt, struct weft_fund *parent, const weft_budget *budget);
 void wefti_fund_delete(struct weft_fund *fund);

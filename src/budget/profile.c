@@ -5,12 +5,14 @@
 #include "budget/fund.h"
 
 #define YIELD_OPS_CLUSTER 512u
+#define GRACE_OPS 100000 /* about 100 slices, in which a fiber that was told can still clean up */
 
 static const weft_budget service = WEFT_BUDGET_SERVICE, cluster = WEFT_BUDGET_CLUSTER;
 
 int wefti_profile_init(struct weft_runtime *rt, const weft_config *config) {
     rt->profile = config->profile;
     rt->yield_ops = rt->profile >= WEFT_PROFILE_CLUSTER ? YIELD_OPS_CLUSTER : WEFTI_YIELD_OPS;
+    rt->grace_ops = config->grace_ops > 0 ? config->grace_ops : config->grace_ops < 0 ? 0 : GRACE_OPS;
     store_relaxed(&rt->limited, rt->profile != WEFT_PROFILE_NONE); /* nobody looks yet */
     if (rt->profile >= WEFT_PROFILE_SERVICE) {
         rt->fund = wefti_fund_new(rt, NULL, rt->profile == WEFT_PROFILE_SERVICE ? &service : &cluster);
@@ -120,6 +122,7 @@ static int draw(struct weft_runtime *rt, struct weft_fund *fund, const weft_budg
     }
     account->left = *granted;
     account->closed = account->unpaid = account->killed = false;
+    account->held = (struct wefti_held){0};
     wefti_lock_give(&fund->lock);
     *out = account;
     return 0;

@@ -9,8 +9,20 @@
 #include <weft/budget.h>
 
 #include "task/fiber.h"
+#include "task/waits.h"
 
 struct wefti_piece; /* of memory: budget/alloc.c */
+
+/* The locks that a fiber with a budget holds, for a report if it is stopped (budget/stop.c).  Only the fiber touches it. */
+#define WEFTI_HELD 8u
+struct wefti_held {
+    uint32_t count; /* in `lock` */
+    uint32_t more;  /* that had no room there */
+    struct {
+        const void *address;
+        enum wefti_waits kind;
+    } lock[WEFTI_HELD];
+};
 
 /* Belongs to the fiber while that runs, and to its fund, under the fund's lock, while the fiber waits exhausted. */
 struct wefti_account {
@@ -23,6 +35,8 @@ struct wefti_account {
     bool killed;                 /* its fiber was refused, discarded or stopped */
     uint32_t cap;                /* 1 + index of the capability it was spawned with; 0: none */
     weft_budget left;            /* without the ops of its slice: those are in fiber->ops_left */
+    int64_t grace;               /* if unpaid: ops until it is stopped; 0 or below: none */
+    struct wefti_held held;
 };
 
 /* What is left with its slice.  What the fiber owes is deducted, as far as there is something.  By the fiber itself, or after its end. */
@@ -64,6 +78,18 @@ static inline int wefti_charge_channel_call(void) {
 static inline int wefti_charge_syscall_call(void) {
     return WEFTI_LIKELY(!load_relaxed(&wefti_accounts_exist)) ? 0
                                                               : wefti_charge_caller(&wefti_cost_syscall); /* as above */
+}
+
+/* The calling task has locked, or unlocked, a mutex or rwlock.  budget/stop.c. */
+void wefti_held_add(const void *lock, enum wefti_waits kind);
+void wefti_held_remove(const void *lock, enum wefti_waits kind);
+static inline void wefti_note_lock(const void *lock, enum wefti_waits kind) {
+    if (WEFTI_UNLIKELY(load_relaxed(&wefti_accounts_exist))) /* a hint: set before a fiber with an account runs */
+        wefti_held_add(lock, kind);
+}
+static inline void wefti_note_unlock(const void *lock, enum wefti_waits kind) {
+    if (WEFTI_UNLIKELY(load_relaxed(&wefti_accounts_exist))) /* as above */
+        wefti_held_remove(lock, kind);
 }
 
 /* A fiber is to be spawned into rt: may it, and what is its budget?  The spawner pays.  *account may be NULL: nothing is charged to it.
