@@ -82,7 +82,13 @@ static void left(struct wefti_owner *owner) {
         wefti_waiter_wake(waker); /* wake */
 }
 
-static const struct wefti_owner_kind owner_kind = {ended, left};
+/* On the child's own stack: it is in its fund's list of exhausted fibers. */
+static bool exhausted(struct wefti_fiber *fiber, const char *what) {
+    struct wefti_nursery *n = (struct wefti_nursery *)(void *)fiber->owner; /* owner is its first field */
+    return n->exhausted && n->exhausted(n, fiber, what);
+}
+
+static const struct wefti_owner_kind owner_kind = {ended, left, exhausted};
 
 static int spawn(struct wefti_nursery *n, const weft_fiber_spec *spec, weft_task **handle) {
     struct wefti_room room;

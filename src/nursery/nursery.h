@@ -81,6 +81,8 @@ struct wefti_nursery {
     wefti_waker (*told)(struct wefti_nursery *n,
                         struct wefti_fiber *fiber); /* a child has ended; who else is to be woken.  NULL: nobody */
     wefti_waker also; /* ... when it has left */
+    /* A child is exhausted, without the lock.  True: the owner sees to it.  NULL: nobody does.  Set before there is a child. */
+    bool (*exhausted)(struct wefti_nursery *n, struct wefti_fiber *fiber, const char *what);
 };
 _Static_assert(sizeof(struct wefti_nursery) <= sizeof(weft_nursery), "room enough");
 _Static_assert(_Alignof(struct wefti_nursery) <= _Alignof(weft_nursery), "aligned enough");
