@@ -63,6 +63,9 @@ typedef struct weft_config {
     uint32_t max_processes; /* alive at a time, then -EDQUOT, see <weft/process.h>; 0 = as many as fit, 16,777,216 */
     int64_t
         grace_ns; /* how long weft_runtime_stop and _destroy wait while nothing of what was cancelled ends; 0 = 2 s, negative or WEFT_NEVER = for ever */
+    /* How many ops a metered fiber may do that is cancelled and cannot pay for them, before it is stopped for good, see <weft/budget.h>.
+     * 0 = 100,000, negative = none. */
+    int64_t grace_ops;
 } weft_config;
 
 #define WEFT_CONFIG_INIT                                                                                               \
@@ -81,6 +84,7 @@ typedef struct weft_config {
      WEFT_PROFILE_NONE,                                                                                                \
      0,                                                                                                                \
      WEFT_POLLER_AUTO,                                                                                                 \
+     0,                                                                                                                \
      0,                                                                                                                \
      0}
 

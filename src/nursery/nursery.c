@@ -258,6 +258,8 @@ int weft_nursery_create(weft_runtime *rt, const weft_nursery_config *config, wef
 static int result(const struct wefti_nursery *n) {
     if (n->error)
         return n->error;
+    if (n->refused)
+        return -EDQUOT;
     if (n->state == WEFT_NURSERY_CANCELLED)
         return n->reason == WEFT_REASON_TIMEOUT ? -ETIMEDOUT : -ECANCELED;
     return 0;

@@ -70,7 +70,7 @@ struct wefti_nursery {
     bool abandoned; /* nobody awaits it: the last one out frees */
     bool pinned; /* by its canceller, of whom there is one at most */
     int error; /* the first child's */
-    bool refused; /* a child was cancelled because it may not use more */
+    bool refused; /* a child was refused for lack of budget, and ended with -ECANCELED */
     size_t live;
     struct wefti_fiber *first, *last, *cursor;
     struct wefti_waiters waiters; /* one at most */
