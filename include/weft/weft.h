@@ -10,6 +10,7 @@
 #include <weft/chan.h>
 #include <weft/child.h>
 #include <weft/command.h>
+#include <weft/context.h>
 #include <weft/dns.h>
 #include <weft/fiber.h>
 #include <weft/file.h>

@@ -383,6 +383,9 @@ void wefti_process_force(struct wefti_processes *table, weft_pid pid);
 /* weft_process_spawn for the library's own. */
 int wefti_process_spawn_own(struct weft_runtime *rt, const weft_process_spec *spec, weft_task **handle);
 
+/* The first header had no init_ctx. */
+#define WEFTI_CLASS_SIZE_MIN offsetof(weft_process_class, init_ctx)
+
 /* In front of a class's own state. */
 struct wefti_process_header {
     struct wefti_process *process;
