@@ -20,6 +20,7 @@
 #include <weft/net.h>
 #include <weft/nursery.h>
 #include <weft/process.h>
+#include <weft/relay.h>
 #include <weft/runtime.h>
 #include <weft/select.h>
 #include <weft/shard.h>
