@@ -9,9 +9,9 @@
  *     sovereign  as cluster, and without a capability nothing is spawned, recharged or transferred, no channel is made, and no
  *                thread runs a blocking call
  *
- * Under sovereign, weft_supervise starts its children with the capability in its config, and weft_process_supervise with the one in each
- * spec.  weft_timeout and the calls of <weft/abi.h> take no capability, so they spawn nothing there (-EPERM; NULL): start a fiber with one in a
- * nursery that has a deadline.
+ * Under sovereign, use weft_timeout_with and weft_abi_nursery_create_with, which take a capability, instead of weft_timeout and
+ * weft_abi_nursery_create.  weft_supervise starts its children with the capability in its config, weft_process_supervise with the one in each
+ * spec.
  *
  * Metered fibers let others run every 1,024 ops, under cluster and sovereign every 512.
  *

@@ -66,9 +66,12 @@ typedef struct weft_nursery_config {
         fund; /* what its children's budgets come out of, and each spawn is paid from (see <weft/budget.h>); NULL: the spawner's */
     bool
         keep_results; /* for weft_nursery_next: how each child has ended is kept, a slot of memory each, until it is asked for or awaited */
+    /* The right to spawn (see <weft/cap.h>) of every child that the owner starts without one in its spec; copied.  Children that others start, the
+     * children themselves for instance, need one of their own.  NULL: none; under `sovereign` each spec then names one. */
+    const weft_cap *cap;
 } weft_nursery_config;
 
-#define WEFT_NURSERY_CONFIG_INIT {sizeof(weft_nursery_config), 0, 0, 0, false, 0, false}
+#define WEFT_NURSERY_CONFIG_INIT {sizeof(weft_nursery_config), 0, 0, 0, false, 0, false, 0}
 
 /* Open a nursery in the caller's memory.  rt NULL: the runtime that is executing the caller.  config may be NULL.  The caller is its owner: a fiber or
  * a plain thread.  A fiber that has been cancelled, and is not shielded, gets one that is CANCELLED.
@@ -167,6 +170,9 @@ WEFT_API weft_nursery *weft_nursery_parent(void);
  * Returns what fn returned; -ETIMEDOUT (it was cancelled for that, and has returned no other error: also when it took no notice, under a shield, and
  * came to its end); -ECANCELED (the caller was cancelled, likewise); -EINVAL (not in a fiber); what weft_nursery_spawn returns. */
 WEFT_API int weft_timeout(int64_t ns, weft_fiber_fn fn, void *arg);
+
+/* The same with a capability, the right to spawn the child (see <weft/cap.h>): required under `sovereign`. */
+WEFT_API int weft_timeout_with(const weft_cap *cap, int64_t ns, weft_fiber_fn fn, void *arg);
 
 /* -- The block -------------------------------------------------------------------------------------- */
 

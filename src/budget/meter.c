@@ -3,8 +3,9 @@
 
 #include "budget/fund.h"
 
-/* gcc and clang insert a call of this at every basic block: -fsanitize-coverage=trace-pc.  Anywhere: before main, on any thread. */
-WEFT_API void __sanitizer_cov_trace_pc(void);
+/* gcc and clang insert a call of this at every basic block: -fsanitize-coverage=trace-pc.  Anywhere: before main, on any thread.
+ * Weak, because libFuzzer defines the same name: a program linked with libweft.a and libFuzzer uses libFuzzer's. */
+WEFT_API __attribute__((weak)) void __sanitizer_cov_trace_pc(void);
 void __sanitizer_cov_trace_pc(void) {
     struct wefti_worker *w = wefti_self();
     if (!w || !wefti_current(w) || !wefti_task_is_fiber(wefti_current(w)))

@@ -39,6 +39,11 @@ int wefti_admit_nursery(struct weft_runtime *rt) {
     return rt->profile == WEFT_PROFILE_CORE && wefti_denied(rt) ? -EPERM : 0;
 }
 
+int wefti_admit_process(struct weft_runtime *rt) {
+    bool forbidden = rt->profile == WEFT_PROFILE_CORE || rt->profile == WEFT_PROFILE_SERVICE;
+    return forbidden && wefti_denied(rt) ? -EPERM : 0;
+}
+
 /* The fiber that spawns, if that is charged to it: it runs in the same runtime and has an account. */
 static struct wefti_fiber *charged_self(struct weft_runtime *rt) {
     struct wefti_fiber *self = wefti_fiber_self();

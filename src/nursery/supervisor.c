@@ -80,7 +80,7 @@ static bool is_exhausted(struct wefti_nursery *n, struct wefti_fiber *fiber, con
 }
 
 /* Under the nursery's lock, when a child has ended; whom to wake. */
-static wefti_waker told(struct wefti_nursery *n, struct wefti_fiber *fiber) {
+static wefti_waker has_ended_now(struct wefti_nursery *n, struct wefti_fiber *fiber) {
     struct supervisor *sup = supervisor_with(n);
     struct slot *slot = slot_of(sup, fiber);
     if (!slot)
@@ -91,6 +91,8 @@ static wefti_waker told(struct wefti_nursery *n, struct wefti_fiber *fiber) {
     slot->ended = true;
     return serve(slot->sup);
 }
+
+static const struct wefti_nursery_hooks hooks = {has_ended_now, is_exhausted};
 
 static int start(struct wefti_sup *sup, size_t at) {
     struct slot *slot = &supervisor_of(sup)->slots[at];
@@ -264,8 +266,7 @@ int weft_supervise(const weft_supervisor_config *given, const weft_supervised_fi
     config.grace = sup.sup.config.grace;
     error = weft_nursery_init(&sup.nursery, NULL, &config);
     if (!error) {
-        wefti_nursery_of(&sup.nursery)->told = told;
-        wefti_nursery_of(&sup.nursery)->exhausted = is_exhausted;
+        wefti_nursery_of(&sup.nursery)->hooks = &hooks;
         error = wefti_sup_run(&sup.sup);
         if (error) /* what its children have started here */
             weft_nursery_cancel(&sup.nursery);

@@ -230,7 +230,10 @@ static int sovereign_main(void *arg) {
     const weft_supervised_fiber child = {"child", count_child, arg, WEFT_RESTART_TEMPORARY, 0};
     CHECK_EQ(weft_timeout(WEFT_NEVER, count_child, arg), -EPERM); /* these have no place for one */
     CHECK_EQ(weft_supervise(NULL, &child, 1), -EPERM);
-    CHECK_EQ(weft_abi_nursery_spawn(&n, count_child, arg), NULL);
+    weft_nursery *compiled = weft_abi_nursery_create();
+    CHECK_EQ(weft_abi_nursery_spawn(compiled, count_child, arg), NULL);
+    CHECK_EQ(weft_abi_nursery_await(compiled), -EACCES); /* who has not looked at the pointer is told */
+    weft_abi_nursery_destroy(compiled);
     spec.cap = &caps.spawn;
     CHECK_EQ(weft_nursery_spawn(&n, &spec, NULL), 0);
     return weft_nursery_await(&n);
