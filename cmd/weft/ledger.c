@@ -155,7 +155,7 @@ static struct ledger_config settled(struct ledger_config config) {
     return config;
 }
 
-/* Each waits for the disk twice a block, and the disk is faster when several wait. */
+/* With a store a worker waits for the disk twice per block, without using a CPU meanwhile (docs/decisions/0042). */
 static unsigned ledger_workers(const struct ledger_config *config) {
     return config->workers ? config->workers : config->dir ? 4 * wefti_cpu_count() : 0;
 }
@@ -210,6 +210,7 @@ void ledger_close(ledger *book) {
         next = made->next;
         made_free(made);
     }
+    chunks_free(&book->chunks);
     place_close(&book->place);
     free(book);
 }
