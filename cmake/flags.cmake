@@ -36,7 +36,8 @@ else()
   set(weft_metered -fsanitize-coverage=trace-pc -fno-lto) # with it, gcc would forget the other
 endif()
 
-# __FILE__ without the place where the tree happens to be.
+# Neither __FILE__ nor the debug information names the folders of the sources and of the build: builds in two places are equal.
+add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}=. -ffile-prefix-map=${PROJECT_BINARY_DIR}=build) # the last that matches wins
 add_compile_options(-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
 
 # Sanitizers apply to everything in the tree.

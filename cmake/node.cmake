@@ -1,15 +1,14 @@
-# weft_ledger: shards with a durable store, for `weft node` (cmd/weft).  Needs LMDB and Lua 5.4; the node's outside needs jansson too.
-set(WEFT_NODE OFF)
-find_package(PkgConfig QUIET)
-if(PkgConfig_FOUND)
-  pkg_check_modules(LMDB QUIET IMPORTED_TARGET lmdb)
-  pkg_check_modules(LUA QUIET IMPORTED_TARGET lua5.4)
-  pkg_check_modules(JANSSON QUIET IMPORTED_TARGET jansson)
-endif()
+# weft_ledger: shards with a durable store, for `weft node` (cmd/weft).
+weft_package(LMDB lmdb)
+weft_package(LUA lua5.4)
+weft_package(JANSSON jansson)
+set(node_found OFF)
 if(LMDB_FOUND AND LUA_FOUND AND JANSSON_FOUND)
-  set(WEFT_NODE ON)
-else()
-  message(STATUS "weft node is not built: it needs pkg-config, liblmdb-dev, liblua5.4-dev and libjansson-dev")
+  set(node_found ON)
+endif()
+weft_part(WEFT_NODE "the program weft" "pkg-config, LMDB, Lua 5.4 and jansson (Debian: pkg-config liblmdb-dev liblua5.4-dev libjansson-dev)"
+  ${node_found})
+if(NOT WEFT_NODE_BUILT)
   return()
 endif()
 

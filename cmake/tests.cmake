@@ -47,7 +47,7 @@ endforeach()
 add_executable(weft-harness test/harness/selftest.c)
 target_link_libraries(weft-harness PRIVATE weft_harness weft_dev)
 
-if(WEFT_NODE)
+if(WEFT_NODE_BUILT)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/test/node/*.c)
   add_executable(weft-node-test ${sources})
   target_link_libraries(weft-node-test PRIVATE weft_harness weft_ledger weft_dev)
