@@ -2,7 +2,8 @@
 #include "chunks.h"
 
 void chunk_unref(struct chunk *chunk) {
-    if (chunk && sub_acq_rel(&chunk->refs, 1) == 1) /* pairs with the other references' end: their reads come before the free */
+    if (chunk &&
+        sub_acq_rel(&chunk->refs, 1) == 1) /* pairs with the other references' end: their reads come before the free */
         free(chunk);
 }
 

@@ -39,7 +39,9 @@ static void on_tick(int number) {
     (void)number;
     if (!frame) /* sent just before the timer was deleted */
         return;
-    why = load_relaxed(frame->ending) ? INTERRUPT_ENDING : interrupt_time() > frame->until ? INTERRUPT_LATE : 0; /* a look */
+    why = load_relaxed(frame->ending)       ? INTERRUPT_ENDING
+          : interrupt_time() > frame->until ? INTERRUPT_LATE
+                                            : 0; /* a look */
     if (why && !frame->held)
         leave(frame, why);
     frame->due = why ? why : frame->due;

@@ -125,7 +125,8 @@ static void call_in(void *arg) {
     }
     *(struct sandbox **)lua_getextraspace(lua) = box;
     lua_gc(lua, LUA_GCINC, 0, 0, 0); /* whatever the library was built with */
-    lua_pushcfunction(lua, call->source ? compile : run); /* needs no memory: a light function, and the stack has room */
+    lua_pushcfunction(lua,
+                      call->source ? compile : run); /* needs no memory: a light function, and the stack has room */
     lua_pushlightuserdata(lua, call);
     int status = lua_pcall(lua, 1, 0, 0);
     call->result = result_of(box, lua, status);

@@ -75,7 +75,8 @@ static void *take_small(struct sandbox *box, size_t size) {
         box->freed[class] = block->next;
         return block;
     }
-    if ((size_t)(box->fresh_end - box->fresh_at) < room) { /* what is left of the old chunk is lost: less than one small block */
+    if ((size_t)(box->fresh_end - box->fresh_at) <
+        room) { /* what is left of the old chunk is lost: less than one small block */
         if (box->chunks * CHUNK > 2 * box->most) {
             box->full = box->ended = true;
             return NULL;
