@@ -1,5 +1,6 @@
 """rpc_cases - JSON-RPC 2.0 to the letter, and the methods."""
 import json
+import signal
 
 from harness import Node, claim, equal, eventually, group, node
 
@@ -149,6 +150,24 @@ def methods():
         equal("events_subscribe", n.result("events_subscribe", shard="a b")["url"], "/events?shard=a%20b")
         metrics = eventually(lambda: n.result("node_metrics")["ok"] >= 503 and n.result("node_metrics"))
         claim("node_metrics", metrics["ok"] >= 503 and metrics["failed"] == 2 and metrics["requests"]["shard_list"] >= 4, metrics)
+
+
+@group
+def pool_bytes():
+    with Node("--max-pool-bytes", "2M", "--shard-workers", 1) as n:
+        spin = "function f() while true do end end"
+        n.call("tx_submit", shard="a", wait_ms=5000, tx={"executor": "lua", "method": "deploy", "sender": "m", "nonce": 1, "args": ["c", spin]})
+        txs = [{"executor": "lua", "method": "invoke", "sender": "m", "nonce": i + 2, "args": ["c", "f"]} for i in range(200)]  # 20 s of work
+        n.call("tx_submit", shard="a", txs=txs)
+        taken, answer = 0, None
+        for i in range(10):
+            txs = [{"method": "set", "sender": f"s{i}", "nonce": k + 1, "args": [f"k{k}", "x" * 60000]} for k in range(12)]
+            answer = n.call("tx_submit", shard="a", txs=txs)
+            if "error" in answer:
+                break
+            taken += 12
+        claim("a pool is bounded by bytes", taken <= 36 and code(answer) == -32000, (taken, answer))
+        n.stop(signal.SIGKILL)
 
 
 @group
