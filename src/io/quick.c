@@ -96,10 +96,9 @@ ssize_t wefti_read_next(struct weft_io *io, struct wefti_next_read *next, int64_
         return -EAGAIN;
     uint32_t seen = io->events[WEFTI_IN]; /* C1, and so when it is served */
     bool waits = !io->ready[WEFTI_IN];
-    if (WEFTI_UNLIKELY(
-            until <= 0 || w->rt->sim ||
-            (waits && (load_relaxed(&io->watcher) != w || /* the lock orders it */
-                       may_be_ended(w))))) {
+    if (WEFTI_UNLIKELY(until <= 0 || w->rt->sim ||
+                       (waits && (load_relaxed(&io->watcher) != w || /* the lock orders it */
+                                  may_be_ended(w))))) {
         wefti_desc_unlock(io);
         return -EAGAIN;
     }

@@ -76,7 +76,9 @@ API_TEST(budget_stop_bound, "J11 J25 J33", .workers = {1, 2}) {
             world.migrate = migrate;
             run(grace[i], spin);
             CHECK_EQ(world.status, -EDQUOT);
-            uint64_t free = atomic_load(&world.ops) - OPS, most = grace[i] < 0 ? 0 : grace[i] ? (uint64_t)grace[i] : 100000;
+            uint64_t free = atomic_load(&world.ops) - OPS, most = grace[i] < 0 ? 0
+                                                                  : grace[i]   ? (uint64_t)grace[i]
+                                                                               : 100000;
             CHECK_LE(free, most + 1024);
             CHECK_GE(free + 64, most);
         }
