@@ -5,12 +5,13 @@
  *     none       no limits; budgets where you give them (the default)
  *     core       no scheduling: every spawn, and every nursery, is refused with -EPERM
  *     service    every fiber has a budget, and gets more when it is exhausted: fair, not limited
- *     cluster    fibers that fibers start have a budget out of the runtime's fund; who is exhausted waits for its supervisor
+ *     cluster    fibers that fibers start have a budget out of the runtime's fund; an exhausted one waits for its supervisor
  *     sovereign  as cluster, and without a capability nothing is spawned, recharged or transferred, no channel is made, and no
  *                thread runs a blocking call
  *
- * weft_timeout, weft_supervise and the calls of <weft/abi.h> take no capability, so under sovereign they spawn nothing (-EPERM; NULL): start a
- * fiber with one in a nursery that has a deadline, or supervise processes (weft_process_spec.cap).
+ * Under sovereign, use weft_timeout_with and weft_abi_nursery_create_with, which take a capability, instead of weft_timeout and
+ * weft_abi_nursery_create.  weft_supervise starts its children with the capability in its config, weft_process_supervise with the one in each
+ * spec.
  *
  * Metered fibers let others run every 1,024 ops, under cluster and sovereign every 512.
  *
