@@ -9,8 +9,13 @@
  *     sovereign  as cluster, and without a capability nothing is spawned, recharged or transferred, no channel is made, and no
  *                thread runs a blocking call
  *
- * weft_timeout, weft_supervise and the calls of <weft/abi.h> take no capability, so under sovereign they spawn nothing (-EPERM; NULL): start a
- * fiber with one in a nursery that has a deadline, or supervise processes (weft_process_spec.cap).
+ * Processes belong to cluster and sovereign, and to runtimes without a profile; core and service
+ * refuse them with -EPERM.
+ *
+ * Under sovereign the capability for a spawn comes from the spec of the fiber or process, else from
+ * the nursery (weft_nursery_config.cap), if its owner spawns.  weft_timeout_with and
+ * weft_abi_nursery_create_with take one.  weft_supervise takes none, so it starts nothing (-EPERM):
+ * supervise processes (weft_process_spec.cap).
  *
  * Metered fibers let others run every 1,024 ops, under cluster and sovereign every 512.
  *
