@@ -11,6 +11,7 @@
 #define MAP_SIZE ((size_t)1 << 30)
 #define POOL_BYTES ((size_t)64 << 20)
 #define TOTAL_BYTES ((size_t)512 << 20)
+#define OTHER_DESCRIPTORS 64
 #define GAS_LIMIT 10000000u
 #define BLOCK_GAS 100000000u
 #define LUA_TIME INT64_C(2000000000)
@@ -49,16 +50,14 @@ static int open_shard(void *self, const char *name, void **shard_state, uint64_t
             error = -EBADMSG; /* another shard's files */
         shard->keep->ops->end(&view);
     }
-    if (error && shard->keep) {
-        shard->keep->ops->close(shard->keep);
-        shard->keep = NULL;
-    }
-    if (book->starting && (error == -EIO || error == -EBADMSG)) {
+    if (book->starting && shard->keep && (error == -EIO || error == -EBADMSG)) {
         bytes_free(&shard->head.runs);
         shard->head = (struct head){0};
-        int broken = keep_broken_open(error, &shard->keep);
-        error = broken ? broken : (read_seen(shard, error), 0);
+        keep_lmdb_break(shard->keep, error);
+        error = (read_seen(shard, error), 0);
     }
+    if (error && shard->keep)
+        shard->keep->ops->close(shard->keep);
     if (error) {
         bytes_free(&shard->head.runs);
         free(shard);
@@ -135,13 +134,17 @@ static int open_existing(void *arg, const char *name, const char *folder) {
     return error;
 }
 
-/* Three descriptors a shard: as many as we may. */
-static void raise_limit(void) {
+/* As many descriptors as the process may have. Three are taken by each environment that is open; the others are for connections and files. */
+static void share_descriptors(size_t others) {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return;
+    if (limit.rlim_cur < limit.rlim_max) {
         limit.rlim_cur = limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit);
     }
+    size_t all = limit.rlim_cur, kept = others < all / 2 ? others : all / 2;
+    keep_lmdb_limit((all - kept) / 3);
 }
 
 static struct ledger_config settled(struct ledger_config config) {
@@ -151,6 +154,7 @@ static struct ledger_config settled(struct ledger_config config) {
     config.max_batch = config.max_batch ? config.max_batch : 4096;
     config.max_batch = config.max_batch < BLOCK_TXS_MAX ? config.max_batch : BLOCK_TXS_MAX;
     config.max_shards = config.max_shards ? config.max_shards : 16384;
+    config.other_descriptors = config.other_descriptors ? config.other_descriptors : OTHER_DESCRIPTORS;
     config.map_size = config.map_size ? config.map_size : MAP_SIZE;
     config.gas_limit = config.gas_limit ? config.gas_limit : GAS_LIMIT;
     config.block_gas = config.block_gas ? config.block_gas : BLOCK_GAS;
@@ -173,11 +177,9 @@ int ledger_open(const struct ledger_config *config, ledger **out, char *why, siz
     book->config = settled(*config);
     book->place.lock = -1;
     int error = 0;
-    if (config->dir) {
-        raise_limit();
-        if ((error = place_open(&book->place, config->dir, why, room)))
-            goto failed;
-    }
+    share_descriptors(book->config.other_descriptors);
+    if (config->dir && (error = place_open(&book->place, config->dir, why, room)))
+        goto failed;
     weft_lane_config lane = WEFT_LANE_CONFIG_INIT;
     lane.workers = ledger_workers(config);
     lane.quantum = config->quantum;

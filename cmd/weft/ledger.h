@@ -69,6 +69,7 @@ struct ledger_config {
     void *arg;
     size_t max_pool_bytes; /* bytes of transactions that wait in a shard; 0 = 64 MiB */
     size_t max_total_bytes; /* the same for all shards together; 0 = 512 MiB */
+    size_t other_descriptors; /* that open shards leave to the rest of the process, or half of all; 0 = 64 */
 };
 
 /* Open or make a ledger, with all shards that its directory has; one that is damaged, or cannot be read, is there and stopped.  On failure `why` gets a sentence.
