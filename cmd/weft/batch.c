@@ -267,14 +267,14 @@ bool batch_fatal(void *self, int error) {
 
 /* -- Release -------------------------------------------------------------------------------------------------------- */
 
-static void refuse(struct ledger_shard *shard, const weft_tx *pooled) {
+static void refuse(struct ledger_shard *shard, const weft_tx *pooled, int why) {
     struct tx tx;
-    const char *why;
+    const char *wrong;
     uint64_t nonce = 0;
-    if (tx_decode(pooled_bytes(pooled), pooled_size(pooled), &tx, &why) == 0)
+    if (tx_decode(pooled_bytes(pooled), pooled_size(pooled), &tx, &wrong) == 0)
         read_nonce(shard->keep, tx.sender, &nonce);
     wefti_lock_take(&shard->lock);
-    pending_refuse(&shard->pending, pooled_id(pooled), nonce + 1);
+    pending_refuse(&shard->pending, pooled_id(pooled), nonce + 1, why);
     wefti_lock_give(&shard->lock);
 }
 
@@ -304,7 +304,7 @@ void batch_release(void *self, weft_batch *batch, int committed) {
         wefti_lock_give(&shard->lock);
         for (size_t i = 0; i < batch->count && made->block.txs < batch->count; i++)
             if (made->refused.data[i])
-                refuse(shard, &batch->txs[i]);
+                refuse(shard, &batch->txs[i], -EALREADY); /* its nonce was not the next */
         if (book->config.told)
             tell(book, made, batch->shard);
     }
@@ -313,7 +313,10 @@ void batch_release(void *self, weft_batch *batch, int committed) {
 }
 
 void batch_done(void *arg, weft_shard *shard, const weft_tx *tx, uint64_t block, int error) {
-    (void)arg, (void)block;
+    struct ledger *book = arg;
+    (void)block;
+    if (error == -ECANCELED && !load_relaxed(&book->ending)) /* a batch without a block: all of them were out of turn */
+        error = -EALREADY;
     if (error) /* the others have left in release */
-        refuse(weft_shard_store_state(shard), tx);
+        refuse(weft_shard_store_state(shard), tx, error);
 }

@@ -42,8 +42,8 @@ struct keep_ops {
      * again.  Everything else, above all an error of fsync: what is on the disk is not known, and nothing more may be written. */
     int (*commit)(struct keep *keep, const struct keep_write *writes, size_t count);
     void (*close)(struct keep *keep);
-    /* Begin anew after a failure: what is on the disk now counts. Only when no commit is under way. 0, or why it still cannot be used; -EBUSY: not while this
-     * process runs. */
+    /* Begin anew after a failure: what is on the disk now counts. Only when no commit is under way. 0, or why it still cannot be used; -ENOTRECOVERABLE:
+     * not while this process runs. */
     int (*reopen)(struct keep *keep);
 };
 

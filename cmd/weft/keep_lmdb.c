@@ -512,7 +512,7 @@ static void close_keep(struct keep *keep) {
 static int reopen(struct keep *keep) {
     struct keep_lmdb *self = (struct keep_lmdb *)(void *)keep;
     if (self->lost)
-        return -EBUSY;
+        return -ENOTRECOVERABLE;
     for (bool evicting = true; evicting;) {
         close_gate(self);
         wefti_lock_take(&opened.lock);

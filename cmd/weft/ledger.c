@@ -99,6 +99,29 @@ static const char *words_of(int error) {
                               : strerror(-error);
 }
 
+const char *ledger_refusal(ledger *book, const char *name, const hash32 *tx) {
+    weft_shard *found = weft_shard_find(book->lane, name);
+    struct ledger_shard *shard = found ? weft_shard_store_state(found) : NULL;
+    int why = 0;
+    if (shard) {
+        wefti_lock_take(&shard->lock);
+        why = pending_why(&shard->pending, tx);
+        wefti_lock_give(&shard->lock);
+    }
+    switch (why) {
+    case 0: return "";
+    case -EALREADY: return "its nonce was not the sender's next: a transaction before it was refused";
+    case -EIO: return "the shard is stopped: its disk failed";
+    case -EBADMSG: return "the shard is stopped: its store is damaged";
+    case -ECANCELED:
+    case -ESHUTDOWN: return "the node was stopped before its turn";
+    case -ENOMEM: return "the node had no memory for its block";
+    case -ENOSPC: return "the disk had no room for its block";
+    case -EFBIG: return "the shard's store has reached --map-size";
+    default: return strerror(-why);
+    }
+}
+
 static void batch_failed(void *arg, weft_shard *shard, const weft_batch *batch, int error) {
     weft_shard_info info;
     uint64_t unsaid;
@@ -221,6 +244,43 @@ void ledger_close(ledger *book) {
     chunks_free(&book->chunks);
     place_close(&book->place);
     free(book);
+}
+
+/* As the shard's runner. */
+static int reload(void *arg, void *shard_state, uint64_t *next_block) {
+    struct ledger_shard *shard = shard_state;
+    struct ledger *book = arg;
+    struct head head = {0};
+    int error = shard->keep->ops->reopen(shard->keep);
+    if (!error)
+        error = keep_look(shard->keep, read_head, &head);
+    if (!error && strcmp(head.shard, shard->name))
+        error = -EBADMSG;
+    if (error) {
+        bytes_free(&head.runs);
+        if (book->place.dir && error != -ENOTRECOVERABLE)
+            keep_lmdb_break(shard->keep, error);
+        return error;
+    }
+    bytes_free(&shard->head.runs);
+    shard->head = head;
+    store_relaxed(&shard->said, false); /* a look */
+    *next_block = head.number + 1;
+    return 0;
+}
+
+int ledger_shard_restart(ledger *book, const char *name) {
+    weft_shard *shard = weft_shard_find(book->lane, name);
+    weft_shard_info info;
+    if (!shard)
+        return -ENOENT;
+    if (load_acquire(&book->draining))
+        return -ESHUTDOWN;
+    ledger_shard_info(shard, &info);
+    if (info.state != WEFT_SHARD_STOPPED)
+        return 0;
+    int error = weft_shard_restart(shard, reload, book);
+    return error == -EBUSY ? -EAGAIN : error;
 }
 
 weft_lane *ledger_lane(ledger *book) { return book->lane; }
