@@ -120,7 +120,7 @@ static int run_all(struct ledger *book, struct made *made, weft_batch *batch, st
     bytes_clear(&made->refused);
     made->exec.overlay = &made->overlay;
     made->exec.block = &made->block;
-    made->exec.env = batch->env;
+    made->exec.env = &made->env;
     made->exec.ending = &book->ending;
     made->exec.number = batch->block;
     made->exec.chunks = &book->chunks;
@@ -187,14 +187,18 @@ int batch_execute(void *self, void *shard_state, weft_batch *batch) {
         made->error = error;
     if (error)
         return made->error ? 0 : error;
+    made->env = *batch->env;
+    if (made->env.timestamp < shard->times.timestamp)
+        made->env.timestamp = shard->times.timestamp;
     error = run_all(book, made, batch, &view);
+    uint64_t time = now_ms();
     if (!error)
         error = overlay_diff(&made->overlay, &made->diff, &made->diff_count);
     if (!error) {
         made->about = (struct ledger_block){.number = batch->block,
                                             .parent = shard->head.hash,
-                                            .env = *batch->env,
-                                            .time = now_ms(),
+                                            .env = made->env,
+                                            .time = time > shard->times.time ? time : shard->times.time,
                                             .txs = made->block.txs,
                                             .failed = made->block.failed,
                                             .writes = (uint32_t)made->diff_count};
@@ -256,6 +260,7 @@ int batch_commit(void *self, void *shard_state, const weft_batch *batch) {
         return error;
     struct head before = shard->head;
     shard->head = made->head;
+    shard->times = (struct block_times){made->about.time, made->about.env.timestamp};
     made->head = before;
     return 0;
 }

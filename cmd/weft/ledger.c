@@ -50,6 +50,8 @@ static int open_shard(void *self, const char *name, void **shard_state, uint64_t
             error = -EBADMSG; /* another shard's files */
         shard->keep->ops->end(&view);
     }
+    if (!error)
+        read_times(shard->keep, shard->head.number, &shard->times);
     if (book->starting && shard->keep && (error == -EIO || error == -EBADMSG)) {
         bytes_free(&shard->head.runs);
         shard->head = (struct head){0};
@@ -264,6 +266,7 @@ static int reload(void *arg, void *shard_state, uint64_t *next_block) {
     }
     bytes_free(&shard->head.runs);
     shard->head = head;
+    read_times(shard->keep, head.number, &shard->times);
     store_relaxed(&shard->said, false); /* a look */
     *next_block = head.number + 1;
     return 0;
