@@ -177,8 +177,8 @@ typedef struct weft_process_spec {
 
 /* Start a process.  `handle` may be NULL; with it the process can be joined as a task.
  * Returns 0; -EINVAL (no or two functions, a method that the class does not have); what init returned; -EEXIST (the name is
- * taken); -EDQUOT (weft_config.max_processes are there; also as weft_fiber_spawn); -ENOMEM, -EAGAIN, -ESHUTDOWN, -E2BIG, -EPERM, -ECANCELED as
- * weft_spawn and weft_fiber_spawn. */
+ * taken); -EDQUOT (weft_config.max_processes are there; also as weft_fiber_spawn); -EPERM (the profile is `core` or `service`, which have no processes; also
+ * as weft_fiber_spawn); -ENOMEM, -EAGAIN, -ESHUTDOWN, -E2BIG, -ECANCELED as weft_spawn and weft_fiber_spawn. */
 WEFT_API WEFT_MUST_USE int weft_process_spawn(weft_runtime *rt, const weft_process_spec *spec, weft_pid *pid,
                                               weft_task **handle);
 WEFT_API WEFT_MUST_USE int weft_process_go(weft_runtime *rt, weft_fiber_fn fn, void *arg, weft_pid *pid);

@@ -63,8 +63,11 @@ typedef struct weft_config {
     uint32_t max_processes; /* alive at a time, then -EDQUOT, see <weft/process.h>; 0 = as many as fit, 16,777,216 */
     int64_t
         grace_ns; /* how long weft_runtime_stop and _destroy wait while nothing of what was cancelled ends; 0 = 2 s, negative or WEFT_NEVER = for ever */
-    uint32_t
-        max_io_completions; /* I/O events that a worker handles before it runs tasks again; 0 = 256, at most 65,536 */
+    /* How many ops a metered fiber may do that is cancelled and cannot pay for them, before it is stopped for good, see <weft/budget.h>.
+     * 0 = 100,000, negative = none. */
+    int64_t grace_ops;
+    /* I/O events that a worker handles before it runs tasks again.  0 = 256, at most 65,536. */
+    uint32_t max_io_completions;
 } weft_config;
 
 #define WEFT_CONFIG_INIT                                                                                               \
@@ -83,6 +86,7 @@ typedef struct weft_config {
      WEFT_PROFILE_NONE,                                                                                                \
      0,                                                                                                                \
      WEFT_POLLER_AUTO,                                                                                                 \
+     0,                                                                                                                \
      0,                                                                                                                \
      0,                                                                                                                \
      0}

@@ -239,7 +239,7 @@ ssize_t wefti_sendfile_quietly(int fd, int file, off_t *offset, size_t size);
  * knows). */
 ssize_t wefti_readv_now(int fd, const struct iovec *parts, int count, int64_t at);
 
-/* -- Signals and forks --------------------------------------------------------------------------------- */
+/* -- Signals, forks, exit ---------------------------------------------------------------------------------- */
 #define WEFTI_SIGNALS 65 /* numbers below it */
 /* Have `handler` called, on the thread's signal stack if it has one, and remember what was there.  One at a time a number.  0; -EINVAL. */
 int wefti_signal_catch(int number, void (*handler)(int));
@@ -251,6 +251,9 @@ void wefti_signal_restore(int number, void (*handler)(int));
 void wefti_fork_watch(void);
 void wefti_fork_unwatch(void);
 bool wefti_is_forked(void);
+
+/* Have fn() called by exit(3), or when the library is unloaded.  0; -ENOMEM. */
+int wefti_at_exit(void (*fn)(void));
 
 /* -- Processes ----------------------------------------------------------------------------------------- */
 struct wefti_spawn {

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "budget/profile.h"
+
 /* -- Who am I ---------------------------------------------------------------------------------------------- */
 
 struct wefti_process *wefti_process_self(void) {
@@ -256,6 +258,8 @@ static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, bool ow
         spec = &known;
     }
     if (error || (error = check(spec)))
+        return error;
+    if (WEFTI_UNLIKELY(load_relaxed(&rt->limited)) && (error = wefti_admit_process(rt))) /* set with the profile */
         return error;
     struct wefti_processes *table = wefti_processes_of(rt, true);
     if (!table)

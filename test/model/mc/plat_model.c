@@ -340,6 +340,10 @@ void wefti_signal_restore(int number, void (*handler)(int)) { (void)number, (voi
 void wefti_fork_watch(void) {}
 void wefti_fork_unwatch(void) {}
 bool wefti_is_forked(void) { return false; }
+int wefti_at_exit(void (*fn)(void)) {
+    (void)fn;
+    return 0;
+}
 int wefti_spawn(const struct wefti_spawn *spawn, int *pid) {
     (void)spawn, (void)pid;
     return -ENOSYS;
