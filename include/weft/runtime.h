@@ -66,7 +66,7 @@ typedef struct weft_config {
     /* How many ops a metered fiber may do that is cancelled and cannot pay for them, before it is stopped for good, see <weft/budget.h>.
      * 0 = 100,000, negative = none. */
     int64_t grace_ops;
-    /* I/O events that a worker handles before it runs tasks again.  0 = 256, at most 65,536. */
+    /* How many I/O events a worker handles before it runs tasks again. 0 = 256, at most 65,536. */
     uint32_t max_io_completions;
 } weft_config;
 
