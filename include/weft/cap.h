@@ -9,9 +9,13 @@
  *     sovereign  as cluster, and without a capability nothing is spawned, recharged or transferred, no channel is made, and no
  *                thread runs a blocking call
  *
- * Under sovereign, use weft_timeout_with and weft_abi_nursery_create_with, which take a capability, instead of weft_timeout and
- * weft_abi_nursery_create.  weft_supervise starts its children with the capability in its config, weft_process_supervise with the one in each
- * spec.
+ * Processes belong to cluster and sovereign, and to runtimes without a profile; core and service
+ * refuse them with -EPERM.
+ *
+ * Under sovereign the capability for a spawn comes from the spec of the fiber or process, else from
+ * the nursery (weft_nursery_config.cap), if its owner spawns.  weft_timeout_with and
+ * weft_abi_nursery_create_with take one.  weft_supervise starts its children with the capability in its
+ * config, weft_process_supervise with the one in each spec.
  *
  * Metered fibers let others run every 1,024 ops, under cluster and sovereign every 512.
  *
