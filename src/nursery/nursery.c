@@ -315,6 +315,8 @@ static int result(const struct wefti_nursery *n) {
 }
 
 int wefti_nursery_is_mine(const struct wefti_nursery *n, const struct weft_task *self, bool poll) {
+    if (!n->rt) /* never opened */
+        return -EINVAL;
     if (self && wefti_task_is_fiber(self) && ((const struct wefti_fiber *)self)->owner == &n->owner)
         return -EDEADLK;
     if (n->made_by != self)

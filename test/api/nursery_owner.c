@@ -1,4 +1,6 @@
 /* nursery_owner.c - who may do what with a nursery, and who may have one: fibers, threads, poll tasks; made, destroyed, forgotten. */
+#include <weft/abi.h>
+
 #include "nursery.h"
 
 /* -- Who may do what -------------------------------------------------------------------------------------------------- */
@@ -80,6 +82,23 @@ static int bad_arguments(void *arg) {
 }
 
 API_TEST(nursery_bad_arguments, "J36", .workers = {1}) { CHECK_EQ(in_fiber(bad_arguments, NULL), 0); }
+
+/* All zero, and never opened: there is no owner that the caller could be. */
+static int never_opened(void *arg) {
+    weft_nursery n = {{0}};
+    CHECK_EQ(weft_nursery_await(&n), -EINVAL);
+    CHECK_EQ(weft_nursery_next(&n, NULL, NULL, WEFT_NOW), -EINVAL);
+    CHECK_EQ(weft_nursery_set_deadline(&n, WEFT_NOW), -EINVAL);
+    CHECK_EQ(weft_nursery_destroy(&n), -EINVAL);
+    CHECK_EQ(weft_abi_nursery_await(&n), -EINVAL);
+    CHECK_EQ(weft_abi_nursery_spawn(&n, add_one, NULL), NULL);
+    return (void)arg, 0;
+}
+
+API_TEST(nursery_never_opened, "J36", .workers = {1}) {
+    never_opened(NULL); /* a plain thread */
+    CHECK_EQ(in_fiber(never_opened, NULL), 0);
+}
 
 TEST(nursery_outside_of_a_runtime, "J27") {
     weft_nursery n, *created = NULL;
