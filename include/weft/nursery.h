@@ -85,7 +85,7 @@ WEFT_API WEFT_MUST_USE int weft_nursery_create(weft_runtime *rt, const weft_nurs
  * drop function, nothing is awaited: the nursery goes when its last child has ended.  NULL is allowed; so is one of weft_nursery_init, whose memory
  * stays the caller's.
  * Call from: the owner.  A fiber that ends without having done so does it then.
- * Returns as weft_nursery_await; 0 in a poll task; on -EACCES, -EDEADLK, -EBUSY and -EINVAL nothing has happened. */
+ * Returns as weft_nursery_await, and 0 if no child was left to cancel; 0 in a poll task; on -EACCES, -EDEADLK, -EBUSY and -EINVAL nothing has happened. */
 WEFT_API int weft_nursery_destroy(weft_nursery *n);
 
 /* Start a child.  As weft_fiber_spawn, but it belongs to the nursery.  Dropping the handle does not detach it.

@@ -100,6 +100,37 @@ API_TEST(nursery_never_opened, "J36", .workers = {1}) {
     CHECK_EQ(in_fiber(never_opened, NULL), 0);
 }
 
+/* Nothing was cancelled: destroying a nursery without children that run is a success, or the failure of one that has ended. */
+static int destroy_unused(void *arg) {
+    weft_runtime *rt = arg;
+    weft_nursery *n;
+    weft_task *task;
+    weft_nursery in_frame;
+    REQUIRE_EQ(weft_nursery_create(rt, NULL, &n), 0);
+    CHECK_EQ(weft_nursery_destroy(n), 0);
+    REQUIRE_EQ(weft_nursery_init(&in_frame, rt, NULL), 0);
+    CHECK_EQ(weft_nursery_destroy(&in_frame), 0);
+    CHECK_EQ(weft_nursery_state_of(&in_frame), WEFT_NURSERY_CLOSED);
+    for (int i = 0; i < 2; i++) {
+        REQUIRE_EQ(weft_nursery_create(rt, NULL, &n), 0);
+        REQUIRE_EQ(weft_nursery_go(n, fail_with, STATUS(i ? -EIO : 0), &task), 0);
+        CHECK_EQ(weft_join(task, NULL, WEFT_NEVER), 0);
+        weft_task_drop(task);
+        CHECK_EQ(weft_nursery_destroy(n), i ? -EIO : 0);
+    }
+    REQUIRE_EQ(weft_nursery_create(rt, NULL, &n), 0);
+    weft_nursery_cancel(n); /* by its owner's wish */
+    CHECK_EQ(weft_nursery_destroy(n), -ECANCELED);
+    return 0;
+}
+
+API_TEST(nursery_destroy_unused, "J18 J36", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    destroy_unused(rt);
+    fixture_end(rt);
+    CHECK_EQ(in_fiber(destroy_unused, NULL), 0);
+}
+
 TEST(nursery_outside_of_a_runtime, "J27") {
     weft_nursery n, *created = NULL;
     CHECK_EQ(weft_nursery_init(&n, NULL, NULL), -EINVAL);
