@@ -13,7 +13,8 @@
  * tasks form a tree, and whoever gets a result back knows that nothing of it is still running.
  *
  * Failure.  When a child ends with a negative status, its siblings are cancelled, and the status is what await returns: the first one, and it
- * counts more than any cancellation.  -ECANCELED is not a failure: a child that is cancelled by itself leaves the others alone.
+ * counts more than any cancellation.  -ECANCELED is not a failure: a child that is cancelled by itself leaves the others alone.  So does a child
+ * that was refused for lack of budget, but await returns -EDQUOT then, unless another child has failed.
  * The owner is not cancelled, neither by a failure nor by a deadline: what it waits for between opening and awaiting goes on.  What only a child can
  * bring, it waits for in a child, too, or with a deadline.
  *
@@ -103,7 +104,8 @@ WEFT_API int weft_nursery_go(weft_nursery *n, weft_fiber_fn fn, void *arg, weft_
  * may await: threads have no names here.
  * A thread that drives the runtime must not: nobody would drive it.
  * Suspends: unless there is no child left.
- * Returns the first child's negative status; else -ETIMEDOUT (its deadline passed, or that of a weft_timeout), -ECANCELED (cancelled), or 0.
+ * Returns the first child's negative status; else -EDQUOT (a child was refused for lack of budget, see weft_fund_refuse, and ended with
+ * -ECANCELED), -ETIMEDOUT (its deadline passed, or that of a weft_timeout), -ECANCELED (cancelled), or 0.
  * Every child's handle knows of its end then: weft_task_is_done is true, and weft_join need not wait.
  * Not waited, and nothing has changed: -EDEADLK (the caller is one of its children), -EACCES (not the owner), -EBUSY (another thread awaits it, or a
  * newer nursery of this fiber is still open), -EINVAL (in a poll task; or never opened, all zero).  weft_nursery_state_of tells these from a child's. */
