@@ -326,6 +326,8 @@ static int result(const struct wefti_nursery *n) {
 }
 
 int wefti_nursery_is_mine(const struct wefti_nursery *n, const struct weft_task *self, bool poll) {
+    if (!n->rt) /* never opened */
+        return -EINVAL;
     if (self && wefti_task_is_fiber(self) && ((const struct wefti_fiber *)self)->owner == &n->owner)
         return -EDEADLK;
     if (n->made_by != self)
@@ -470,8 +472,11 @@ int weft_nursery_destroy(weft_nursery *nursery) {
     int error = may_await(n, w ? wefti_current(w) : NULL, false);
     if (error)
         return error;
-    if (n->bound)
-        weft_nursery_cancel(nursery);
+    wefti_lock_take(&n->lock);
+    bool cancel = n->live && wefti_nursery_cancel_begin(n, WEFT_REASON_EXPLICIT);
+    wefti_lock_give(&n->lock);
+    if (cancel)
+        wefti_nursery_cancel_begun(n);
     bool heap = n->heap;
     error = wefti_nursery_await(n, WEFT_NEVER);
     if (heap) /* else its memory is the caller's */
