@@ -9,6 +9,8 @@
 #include "shard.h"
 
 #define MAP_SIZE ((size_t)1 << 30)
+#define POOL_BYTES ((size_t)64 << 20)
+#define TOTAL_BYTES ((size_t)512 << 20)
 #define GAS_LIMIT 10000000u
 #define BLOCK_GAS 100000000u
 #define LUA_TIME INT64_C(2000000000)
@@ -144,6 +146,8 @@ static void raise_limit(void) {
 
 static struct ledger_config settled(struct ledger_config config) {
     config.max_pool = config.max_pool ? config.max_pool : 100000;
+    config.max_pool_bytes = config.max_pool_bytes ? config.max_pool_bytes : POOL_BYTES;
+    config.max_total_bytes = config.max_total_bytes ? config.max_total_bytes : TOTAL_BYTES;
     config.max_batch = config.max_batch ? config.max_batch : 4096;
     config.max_batch = config.max_batch < BLOCK_TXS_MAX ? config.max_batch : BLOCK_TXS_MAX;
     config.max_shards = config.max_shards ? config.max_shards : 16384;
@@ -155,7 +159,7 @@ static struct ledger_config settled(struct ledger_config config) {
     return config;
 }
 
-/* Each waits for the disk twice a block, and the disk is faster when several wait. */
+/* With a store a worker waits for the disk twice per block, without using a CPU meanwhile (docs/decisions/0042). */
 static unsigned ledger_workers(const struct ledger_config *config) {
     return config->workers ? config->workers : config->dir ? 4 * wefti_cpu_count() : 0;
 }
@@ -179,6 +183,8 @@ int ledger_open(const struct ledger_config *config, ledger **out, char *why, siz
     lane.quantum = config->quantum;
     lane.max_batch = book->config.max_batch;
     lane.max_pool = book->config.max_pool;
+    lane.max_pool_bytes = book->config.max_pool_bytes;
+    lane.max_total_bytes = book->config.max_total_bytes;
     lane.executor = (weft_executor){batch_execute, batch_release, book};
     lane.store = (weft_store){open_shard, batch_commit, batch_fatal, close_shard, book};
     lane.failed = batch_failed;
@@ -210,6 +216,7 @@ void ledger_close(ledger *book) {
         next = made->next;
         made_free(made);
     }
+    chunks_free(&book->chunks);
     place_close(&book->place);
     free(book);
 }
@@ -311,7 +318,7 @@ static int enter(struct ledger_shard *shard, weft_shard *into, struct offer *off
         error = admit(&shard->pending, shard->keep, &offer->ids[admitted], &offer->txs[admitted], why, room);
     if (!error && (error = weft_shard_submit_many(into, offer->pooled, offer->count, NULL)))
         say(error, why, room, "%s",
-            error == -EAGAIN ? "the shard's pool is full: try later"
+            error == -EAGAIN ? "the shard's pool, or all pools together, are full: try later"
             : error == -EIO  ? "the shard is stopped"
                              : strerror(-error));
     while (error && admitted--)

@@ -67,6 +67,8 @@ struct ledger_config {
     int64_t lua_time; /* ns of a CPU, likewise; 0 = 2 s */
     ledger_told_fn told;
     void *arg;
+    size_t max_pool_bytes; /* bytes of transactions that wait in a shard; 0 = 64 MiB */
+    size_t max_total_bytes; /* the same for all shards together; 0 = 512 MiB */
 };
 
 /* Open or make a ledger, with all shards that its directory has; one that is damaged, or cannot be read, is there and stopped.  On failure `why` gets a sentence.
@@ -80,7 +82,7 @@ bool ledger_drain(ledger *ledger, int64_t deadline_ms);
 weft_lane *ledger_lane(ledger *ledger);
 
 /* Into the pool of a shard, made if need be, then scheduled: all of them or none; what is refused for its bytes or nonces makes no shard.  ids[i]: of the i-th.
- * Returns 0; -EINVAL (bytes that are no transaction, a bad name: `why` says so); -EAGAIN (pool full: try later); -EALREADY (one of them was
+ * Returns 0; -EINVAL (bytes that are no transaction, a bad name: `why` says so); -EAGAIN (the pool, or all pools together, are full: try later); -EALREADY (one of them was
  * taken before, or its nonce is used); -EIO (the shard is stopped); -EUSERS (too many shards); -ENOSPC (no
  * room on the disk to make the shard); -ESHUTDOWN; -ENOMEM. */
 int ledger_submit(ledger *ledger, const char *shard, const weft_tx *txs, size_t count, hash32 *ids, char *why,

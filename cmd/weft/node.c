@@ -294,7 +294,7 @@ static const char usage[] =
 int command_node(int argc, char **argv) {
     const char *data = "data", *listen = "127.0.0.1:7711", *token_file = NULL, *source = "wall";
     uint64_t connections = 1000, shard_workers = 0, workers = 0, pool = 0, batch = 0, shards = 0, map = 0, gas = 0,
-             lua = 0;
+             lua = 0, pool_bytes = 0, total_bytes = 0;
     int64_t quantum = WEFT_LANE_QUANTUM, every = 12 * SECOND;
     bool memory = false;
     struct option_many hosts = {.count = 0};
@@ -311,6 +311,9 @@ int command_node(int argc, char **argv) {
         {"max-connections", 0, OPTION_COUNT, &connections, "N", "at once; more wait (1000)", 0},
         {"quantum", 'q', OPTION_TIME, &quantum, "MS", "a shard's turn (100ms); 0: one batch", 1000000},
         {"max-pool", 0, OPTION_COUNT, &pool, "N", "transactions that wait in a shard (100000)", 0},
+        {"max-pool-bytes", 0, OPTION_SIZE, &pool_bytes, "SIZE", "memory of the transactions that wait in a shard (64M)",
+         0},
+        {"max-total-bytes", 0, OPTION_SIZE, &total_bytes, "SIZE", "the same for all shards together (512M)", 0},
         {"max-batch", 0, OPTION_COUNT, &batch, "N", "transactions in a block (4096)", 0},
         {"max-shards", 0, OPTION_COUNT, &shards, "N", "shards (16384)", 0},
         {"map-size", 0, OPTION_SIZE, &map, "SIZE", "the most a shard's store may grow to (1G)", 0},
@@ -333,6 +336,8 @@ int command_node(int argc, char **argv) {
                                    .workers = (unsigned)shard_workers,
                                    .quantum = quantum,
                                    .max_pool = pool,
+                                   .max_pool_bytes = pool_bytes,
+                                   .max_total_bytes = total_bytes,
                                    .max_batch = batch,
                                    .max_shards = shards,
                                    .map_size = map,

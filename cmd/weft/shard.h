@@ -38,6 +38,7 @@ struct made {
     struct bytes writes;  /* struct keep_write: pointers into what follows */
     struct bytes values, head_bytes, run, gone;
     uint64_t gas; /* of the block */
+    bool contracts; /* one of its transactions ran a contract */
     int64_t began;
     int error; /* found while executing, but the shard's end: told by commit */
 };
@@ -50,6 +51,7 @@ struct ledger {
     bool starting; /* shards are those of the directory: one that is damaged does not keep the others from running */
     _Atomic bool draining;
     _Atomic bool ending; /* the time to drain is over: what runs gives up */
+    struct chunks chunks;
     struct wefti_lock lock;
     struct made *spare;
     int64_t said;    /* when a failed batch was last told of */

@@ -59,18 +59,18 @@ typedef struct weft_cap weft_cap; /* <weft/cap.h> */
 /* -- Budgets ---------------------------------------------------------------------------------------- */
 
 typedef struct weft_budget {
-    uint32_t ops;
+    uint64_t ops;
     uint64_t memory; /* bytes */
-    uint16_t spawns;
-    uint16_t channel_ops;
-    uint16_t syscalls;
+    uint64_t spawns;
+    uint64_t channel_ops;
+    uint64_t syscalls;
 } weft_budget;
 
 /* What a fiber gets that is spawned without a budget of its own, and the funds of two profiles. */
 #define WEFT_BUDGET_CHILD {10000, UINT64_C(1) << 20, 0, 100, 10}
 #define WEFT_BUDGET_SERVICE {100000, UINT64_C(10) << 20, 100, 1000, 100}
 #define WEFT_BUDGET_CLUSTER {1000000, UINT64_C(100) << 20, 1000, 10000, 1000}
-#define WEFT_BUDGET_MAX {UINT32_MAX, UINT64_MAX, UINT16_MAX, UINT16_MAX, UINT16_MAX}
+#define WEFT_BUDGET_MAX {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX}
 
 /* Is there enough of everything? */
 WEFT_API bool weft_budget_covers(const weft_budget *have, const weft_budget *cost);
@@ -82,12 +82,19 @@ WEFT_API void weft_budget_add(weft_budget *to, const weft_budget *more);
 /* What the calling fiber has left.  Returns 0; -ENOENT (it has no budget: nothing it does is charged, or not a fiber). */
 WEFT_API int weft_budget_left(weft_budget *left);
 
-/* Zeroed memory, aligned for any type, charged to the calling fiber if it has a budget; free it with weft_free, anywhere: a fiber that frees its own
- * gets the memory back, else the fund does that it comes out of.  Anywhere else than in such a fiber it is simply memory.
- * May suspend: when exhausted.
- * Returns 0; -ENOMEM; -ECANCELED (while it was exhausted). */
+/* Allocates zeroed memory, aligned for any type, and charges it to the calling fiber if that has a budget.
+ *
+ * Free it with weft_free, anywhere.  A fiber that frees its own memory gets the charge back; otherwise the fund does that the fiber comes
+ * out of.  Memory may outlive its fiber, and stays charged to the fund; but the charge of a killed fiber (refused, discarded or stopped)
+ * returns to the fund when the fiber ends.  Its memory stays valid and can still be freed.
+ *
+ * Returns 0, or
+ *   -EINVAL     `memory` is NULL
+ *   -ENOMEM     no memory
+ *   -ECANCELED  the fiber was cancelled while it could not pay
+ * May be called from any thread.  May suspend in a fiber with a budget. */
 WEFT_API WEFT_MUST_USE int weft_alloc(size_t size, void **memory);
-/* NULL is allowed. */
+/* Frees what weft_alloc has allocated.  NULL is allowed.  May be called from any thread.  Does not suspend. */
 WEFT_API void weft_free(void *memory);
 
 /* -- Metering --------------------------------------------------------------------------------------- */
@@ -124,7 +131,7 @@ WEFT_API int weft_fund_add(weft_fund *fund, const weft_budget *more);
  * Returns 0; -EDQUOT (too little there); -EINVAL (they do not come out of the same first fund); -EPERM (no capability, or without `transfer`). */
 WEFT_API int weft_fund_transfer(weft_fund *from, weft_fund *to, const weft_budget *amount, const weft_cap *cap);
 
-/* What is in it now; more than fits counts as the largest number. */
+/* Reads what is in the fund now. */
 WEFT_API void weft_fund_left(weft_fund *fund, weft_budget *left);
 
 /* -- Supervision ------------------------------------------------------------------------------------ */

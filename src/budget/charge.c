@@ -57,10 +57,7 @@ static void recharge_self(struct wefti_fiber *self, const weft_budget *cost) {
     weft_budget more = wefti_budget_most(&child, cost);
     more = wefti_budget_fitting(&account->left, &more);
     wefti_lock_take(&account->fund->lock);
-    if (!wefti_amount_take(&account->fund->left, &more)) {
-        wefti_fund_make(account->fund, &more);
-        wefti_amount_take(&account->fund->left, &more);
-    }
+    wefti_fund_take_or_make(account->fund, &more);
     wefti_lock_give(&account->fund->lock);
     weft_budget_add(&account->left, &more);
 }
@@ -76,24 +73,39 @@ int wefti_exhausted(struct wefti_fiber *self, const weft_budget *cost) {
 
 /* -- Paying ------------------------------------------------------------------------------------------------ */
 
+/* Takes the whole cost, or nothing.  Ops come out of the slice first; ops_left below 0 is what the slice lacks, which the account has. */
 static bool take(struct wefti_fiber *self, const weft_budget *cost) {
-    struct wefti_account *account = self->account;
-    weft_budget other = *cost;
-    other.ops = 0;
-    if ((int64_t)account->left.ops + self->ops_left < cost->ops || !weft_budget_take(&account->left, &other))
+    weft_budget *left = &self->account->left;
+    int64_t lacking = (int64_t)cost->ops - self->ops_left; /* a cost has few ops */
+    if ((lacking > 0 && left->ops < (uint64_t)lacking) || left->memory < cost->memory || left->spawns < cost->spawns ||
+        left->channel_ops < cost->channel_ops || left->syscalls < cost->syscalls)
         return false;
     self->ops_left -= (int32_t)cost->ops;
+    left->memory -= cost->memory;
+    left->spawns -= cost->spawns;
+    left->channel_ops -= cost->channel_ops;
+    left->syscalls -= cost->syscalls;
     return true;
+}
+
+/* A cancelled fiber that pays no more uses up its grace period instead. */
+static int pay_with_grace(struct wefti_fiber *self, const weft_budget *cost) {
+    if (self->account->grace <= 0)
+        return -ECANCELED;
+    self->ops_left -= (int32_t)cost->ops;
+    return 0;
 }
 
 int wefti_pay(struct wefti_fiber *self, const weft_budget *cost) {
     bool waited = false;
-    while (!self->account->unpaid && !take(self, cost)) {
-        int error = wefti_exhausted(self, cost);
-        if (error)
-            return error;
-        waited = true;
-    }
+    int error = 0;
+    if (WEFTI_UNLIKELY(self->account->unpaid))
+        error = pay_with_grace(self, cost);
+    else
+        for (; !take(self, cost) && !error; waited = true)
+            error = wefti_exhausted(self, cost);
+    if (error)
+        return error;
     if (self->ops_left < 0)
         wefti_meter_next(self);
     if (waited) /* under `service`, which did not */
@@ -116,11 +128,7 @@ int weft_budget_left(weft_budget *left) {
         return -EINVAL;
     if (!self || !self->account)
         return -ENOENT;
-    *left = self->account->left;
-    if (!self->account->unpaid) {
-        int64_t ops = (int64_t)left->ops + self->ops_left;
-        left->ops = ops < 0 ? 0 : ops < UINT32_MAX ? (uint32_t)ops : UINT32_MAX;
-    }
+    *left = wefti_account_left(self);
     return 0;
 }
 
@@ -187,7 +195,7 @@ int weft_fund_recharge(weft_fund *fund, weft_task *task, const weft_budget *amou
     struct wefti_account *account = waiter ? ((struct wefti_fiber *)waiter->slot)->account : NULL;
     if (account) {
         moved = wefti_budget_fitting(&account->left, &moved);
-        if (!wefti_amount_take(&fund->left, &moved))
+        if (!weft_budget_take(&fund->left, &moved))
             error = -EDQUOT;
     } else {
         error = -ENOENT;
@@ -214,6 +222,7 @@ int weft_fund_refuse(weft_fund *fund, weft_task *task) {
         wefti_word_ref(&task->word); /* it cannot end before it has left the list */
         wefti_waiters_remove(&fund->exhausted, waiter);
         waiter->result = -ECANCELED;
+        ((struct wefti_fiber *)waiter->slot)->account->killed = true;
         waker = wefti_waiter_serve(waiter);
     }
     wefti_lock_give(&fund->lock);

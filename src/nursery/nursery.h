@@ -64,13 +64,14 @@ struct wefti_nursery {
         shielded; /* opened under a shield that is up: cancelling the owner does not reach it; under the owner's lock */
     bool keep_going;
     bool keep_results; /* next.c */
+    bool has_cap; /* `cap` is one */
 
     struct wefti_lock lock;
     uint8_t state, reason;
     bool abandoned; /* nobody awaits it: the last one out frees */
     bool pinned; /* by its canceller, of whom there is one at most */
     int error; /* the first child's */
-    bool refused; /* a child was cancelled because it may not use more */
+    bool refused; /* a child was refused for lack of budget, and ended with -ECANCELED */
     size_t live;
     struct wefti_fiber *first, *last, *cursor;
     struct wefti_waiters waiters; /* one at most */
@@ -81,6 +82,9 @@ struct wefti_nursery {
     wefti_waker (*told)(struct wefti_nursery *n,
                         struct wefti_fiber *fiber); /* a child has ended; who else is to be woken.  NULL: nobody */
     wefti_waker also; /* ... when it has left */
+
+    struct wefti_fiber *lent; /* ended children whose handles the nursery drops (lend.c), linked by `prev` */
+    weft_cap cap; /* of children that the owner starts without a capability; set when it is made */
 };
 _Static_assert(sizeof(struct wefti_nursery) <= sizeof(weft_nursery), "room enough");
 _Static_assert(_Alignof(struct wefti_nursery) <= _Alignof(weft_nursery), "aligned enough");
@@ -98,6 +102,10 @@ static inline bool wefti_nursery_is_over(const struct wefti_nursery *n) {
 /* -- nursery.c --------------------------------------------------------------------------------------- */
 /* One thing less that keeps it from ending.  Takes the lock with it; the nursery may be gone afterwards. */
 void wefti_nursery_leave(struct wefti_nursery *n);
+/* Starts fn(arg) as weft_nursery_go does, with a handle that the nursery drops when it has been awaited. */
+int wefti_nursery_go_lent(struct wefti_nursery *n, weft_fiber_fn fn, void *arg, struct weft_task **handle);
+/* A spawn was refused with this, and the spawner will not look: as if a child had failed with it.  n may be NULL. */
+void wefti_nursery_refuse(struct wefti_nursery *n, int error);
 /* 0: the caller, `self`, may wait for it; as weft_nursery_await, but for -EBUSY. */
 int wefti_nursery_is_mine(const struct wefti_nursery *n, const struct weft_task *self, bool poll);
 /* Await with a limit, after which the children are cancelled (and awaited). */
@@ -123,6 +131,23 @@ wefti_waker wefti_nursery_keep(struct wefti_nursery *n, struct wefti_fiber *fibe
 wefti_waker wefti_nursery_serve_taker(struct wefti_nursery *n);
 /* Nobody wants to know of ends any more, of those that are kept nor of others. */
 void wefti_nursery_forget(struct wefti_nursery *n);
+
+/* -- lend.c ------------------------------------------------------------------------------------------ */
+/* Under the lock: a child with a borrowed handle has ended. */
+void wefti_nursery_keep_lent(struct wefti_nursery *n, struct wefti_fiber *fiber);
+/* Under the lock: the children whose handles can be dropped now, for wefti_nursery_drop_lent. */
+static inline struct wefti_fiber *wefti_nursery_take_lent(struct wefti_nursery *n) {
+    struct wefti_fiber *lent = n->lent;
+    n->lent = NULL;
+    return lent;
+}
+/* Without the lock. */
+void wefti_nursery_drop_lent(struct wefti_fiber *lent);
+
+/* -- default.c --------------------------------------------------------------------------------------- */
+/* The runtime for nurseries that plain threads open without naming one; it starts at the first call.  NULL: it cannot be started, has been stopped by
+ * exit, or belongs to the parent of this forked process. */
+struct weft_runtime *wefti_default_runtime(void);
 
 /* -- timer.c ----------------------------------------------------------------------------------------- */
 /* By the owner: it is awaited, and nobody knows of it any more. */

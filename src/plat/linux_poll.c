@@ -22,7 +22,8 @@ int wefti_poke_open(void) {
     return fd < 0 ? -errno : fd;
 }
 
-int wefti_poller_open(struct wefti_poller *poller, bool uring) {
+int wefti_poller_open(struct wefti_poller *poller, bool uring, uint32_t batch) {
+    poller->batch = batch;
     poller->kind = &wefti_poller_uring;
     if (uring && poller->kind->open(poller) == 0)
         return 0;
@@ -48,8 +49,8 @@ int wefti_poller_arm(struct wefti_poller *poller, int fd, void *tag, uint32_t wh
 
 void wefti_poller_remove(struct wefti_poller *poller, int fd) { poller->kind->remove(poller, fd); }
 
-int wefti_poller_wait(struct wefti_poller *poller, struct wefti_poll_event *events, int room, int64_t until) {
-    return poller->kind->wait(poller, events, room, until);
+int wefti_poller_wait(struct wefti_poller *poller, struct wefti_poll_event *events, int64_t until) {
+    return poller->kind->wait(poller, events, until);
 }
 
 bool wefti_poller_has_ops(const struct wefti_poller *poller) { return poller->kind->begin != NULL; }

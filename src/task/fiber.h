@@ -59,6 +59,7 @@ struct wefti_fiber {
             bool discard : 1; /* may be ended in the midst of metered code */
             bool steady : 1; /* shields hold for as long as it wants, whatever limits they have */
             bool leaves : 1; /* may have something to see to when it ends: `locals`, `owned`, `preempted` */
+            bool lent : 1; /* its nursery has a reference, and drops its handle (nursery/lend.c) */
         };
         uint8_t unusual; /* one of them is set */
     };
