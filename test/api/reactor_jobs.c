@@ -227,7 +227,7 @@ static int join_some(void *arg) {
 }
 
 /* A task that joins another is resumed in step 1: only spawned tasks come through the injector. */
-API_TEST(reactor_join_resumed, "R13 R14", ON_REACTOR, .workers = {1, 2}) {
+API_TEST(reactor_join_resumed, "R9 R13 R14 R35", ON_REACTOR, .workers = {1, 2}) {
     weft_runtime *rt = fixture_begin_patient();
     CHECK_EQ(fixture_finish(fiber_go(rt, join_some, (void *)(intptr_t)100)).status, 0);
     CHECK_EQ(items(rt, 6), 101);
