@@ -49,7 +49,7 @@ static void wait_for(struct wefti_waiter *waiter) {
         wefti_relax();
 }
 
-/* As weft_chan_send of a fiber of the fake runtime, into a buffer that has room. */
+/* As weft_chan_send of a fiber of the fake runtime; where it has to wait, the calling thread does. */
 static void send_seven(void *unused) {
     (void)unused;
     uint64_t value = 7;
@@ -97,6 +97,18 @@ MC_TEST(chan_control_room, .proves = "R26", .bound = 3) {
     mc_assert(wefti_chan_recv_controlled(ch, &fake_worker[0], &value, WEFT_NEVER) == 0 && value == 7);
     wait_for(&sender);
     mc_assert(wefti_chan_recv_controlled(ch, &fake_worker[0], &value, WEFT_NEVER) == 0 && value == 8);
+    stop_control(a);
+    end();
+}
+
+/* Phase 2: a sender that waits wakes the control thread for the receiver that waits.  (A thread sends in the fiber's place.) */
+MC_TEST(chan_control_pair, .proves = "R8 R17 R27", .bound = 3) {
+    begin(0);
+    wait_in(&receiver, 1, &ch->receivers, &taken_value);
+    int a = mc_spawn(control, NULL);
+    send_seven(NULL);
+    wait_for(&receiver);
+    mc_assert(taken_value == 7);
     stop_control(a);
     end();
 }
