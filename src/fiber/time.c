@@ -33,7 +33,7 @@ int weft_sleep_poll(weft_task *self, weft_wait *wait, weft_deadline until) {
     if (wefti_poll_wait_is_taken(poll, end_sleep, poll->thing))
         return -EBUSY;
     if (poll->end) { /* asked before */
-        if (!load_acquire(&alarm_of(poll)->rang)) /* pairs with timers.c, R2 */
+        if (!load_acquire(&alarm_of(poll)->timer.rang)) /* pairs with timers.c, R2 */
             return wefti_poll_waits(-EAGAIN, WEFTI_A_TIMER);
         poll->end = NULL;
         return 0;
