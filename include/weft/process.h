@@ -18,8 +18,11 @@
  * Identity.  A weft_pid names a process of one runtime.  It is never used again while anybody could still hold it; sending to one
  * that has ended is an error and harms nobody.
  *
- * Order.  Messages from one sender arrive in the order they were sent.  System events (exit, down, cancel, completed commands) have a lane
- * of their own that is never full, and are read first.
+ * Order.  What one task or thread does to a process arrives in the order in which it was done, messages and system events (exit, down,
+ * cancel, completed commands) alike: a child's last message before its DOWN or EXIT, a command handler's messages before the completion,
+ * a sender's messages before its weft_process_cancel.  There is no promise about what different tasks and threads do.  System events do
+ * not count in a bounded mailbox and are never refused for lack of room.  Not in this order are weft_process_exit, the end of a process
+ * through a link, and the CANCEL of a runtime that stops, which is read before all that is in the mailbox.
  */
 #ifndef WEFT_PROCESS_H
 #define WEFT_PROCESS_H
@@ -90,7 +93,7 @@ WEFT_API int weft_reply(const weft_message *to, const void *data, size_t size);
 /* What to take: true takes the message.  Must not receive or ask itself (-EDEADLK). */
 typedef bool (*weft_filter_fn)(const weft_message *message, void *arg);
 
-/* The first message that the filter takes (NULL: any); the others keep their places.  The message stays valid until the next call.
+/* The first message or system event that the filter takes (NULL: any); the others keep their places.  The message stays valid until the next call.
  * One that never has to wait lets others run all the same, about once a millisecond (with the reactor, every 64 messages); not with WEFT_NOW.
  * Returns 0; -ETIMEDOUT; -ECANCELED (it is to end: also when there are messages); -EINVAL (not in a process that is a fiber); -EDEADLK (in a
  * filter, or in a release function of a message that it lets go). */
@@ -102,7 +105,7 @@ typedef enum weft_step_status {
     WEFT_STEP_CONTINUE = 0, /* call me again soon, with what has come */
     WEFT_STEP_IDLE = 1, /* when a message comes */
     WEFT_STEP_YIELD =
-        2, /* when a command that I have yielded has completed, or the system says something; if there is none, as CONTINUE */
+        2, /* when a system event has come: a command that I have yielded has completed, or another; if there is no command, as CONTINUE */
     WEFT_STEP_DONE = 3, /* I have ended; `status` is the result */
     WEFT_STEP_UPGRADE = 4, /* go on as another class: `upgrade` */
 } weft_step_status; /* any other value ends the process with -EINVAL */
@@ -134,7 +137,9 @@ struct weft_process_class {
     /* Once, before the first step, in the call of weft_process_spawn: weft_self() is who calls that, and `self` is not there yet (-ESRCH).  A negative
      * error refuses the process: nothing has been started, and close is not called.  May be NULL, as close. */
     int (*init)(void *state, weft_pid self, const char *method, const void *input, size_t size);
-    /* Again and again, with what came since.  Returns 0, or a negative error that ends the process. */
+    /* Again and again, with at most 64 of the messages and system events that came since, in order.  After WEFT_STEP_YIELD it is called when a system
+     * event has come: the messages before that are in front of it, in the same step, or if they are more than 64 in steps before it.
+     * Returns 0, or a negative error that ends the process. */
     int (*step)(void *state, const weft_message *events, size_t count, weft_step *out);
     /* Once, after the last step; also if there was none. */
     void (*close)(void *state);
@@ -220,8 +225,15 @@ WEFT_API uint64_t weft_process_count(weft_runtime *rt);
 
 /* -- Ending ------------------------------------------------------------------------------------------- */
 
-/* Ask it to end: it gets a WEFT_MESSAGE_CANCEL.  One that it has not read yet, `from` the first who asked, stands for all that ask meanwhile; who asks
- * after that was read is told of by another.  Returns 0; -ESRCH; -ENOMEM; -EINVAL (no runtime). */
+/* Asks a process to end: it gets a WEFT_MESSAGE_CANCEL, behind all that the caller has sent it before.
+ *
+ * Requests between which nothing else has come are one, `from` the first caller: a process that does not read them is not sent any number of them.
+ *
+ * Returns 0, or
+ *   -EINVAL  no runtime
+ *   -ESRCH   no such process, or it has ended
+ *   -ENOMEM  no memory for the message
+ * May be called from any thread. Does not suspend. */
 WEFT_API int weft_process_cancel(weft_runtime *rt, weft_pid pid);
 /* End it, also if it traps exits: it runs no further (a fiber sees -ECANCELED where it waits, under a shield when that is gone), and its reason is
  * `reason`, a negative error; of several the first.  Who joins a fiber's task gets what its function returned.  It may be the caller.  0; -ESRCH; -EINVAL (no negative error; no runtime). */
