@@ -33,15 +33,26 @@ _Noreturn static void leave(struct frame *frame, int why) {
     siglongjmp(frame->at, why);
 }
 
+static int is_due(const struct frame *frame) {
+    return load_relaxed(frame->ending)       ? INTERRUPT_ENDING /* a look */
+           : interrupt_time() > frame->until ? INTERRUPT_LATE
+                                             : 0;
+}
+
+void interrupt_look(void) {
+    struct frame *frame = current;
+    int why = frame ? is_due(frame) : 0;
+    if (why)
+        leave(frame, why);
+}
+
 static void on_tick(int number) {
     struct frame *frame = current;
     int before = errno, why;
     (void)number;
     if (!frame) /* sent just before the timer was deleted */
         return;
-    why = load_relaxed(frame->ending)       ? INTERRUPT_ENDING
-          : interrupt_time() > frame->until ? INTERRUPT_LATE
-                                            : 0; /* a look */
+    why = is_due(frame);
     if (why && !frame->held)
         leave(frame, why);
     frame->due = why ? why : frame->due;

@@ -26,6 +26,8 @@ enum { INTERRUPT_LATE = 1, INTERRUPT_ENDING = 2 };
  * Returns 0 if it returned, INTERRUPT_LATE or INTERRUPT_ENDING if it was abandoned, or
  *   -EAGAIN  the kernel has no timer left; fn was not called */
 int interrupt_run(int64_t until, const _Atomic bool *ending, void (*fn)(void *arg), void *arg);
+/* In fn, outside held sections: end it now if it is time. Loops that can call this do not depend on the signal, which ThreadSanitizer delays. */
+void interrupt_look(void);
 void interrupt_hold(void);
 void interrupt_release(void);
 /* CPU time of this thread in nanoseconds. Time during which other threads have the CPU does not count. */

@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -24,6 +23,7 @@
 
 #define SECOND INT64_C(1000000000)
 #define DRAIN_MS 20000
+#define OTHER_DESCRIPTORS 64 /* beside connections and shards */
 #define LINGER (5 * SECOND) /* for requests under way, after that: 25 s in all, and 5 to close */
 
 static const char me[] = "weft node";
@@ -236,14 +236,6 @@ static void announce(const struct node *node, const struct ledger_config *config
     clearerr(stdout); /* a node that nobody listens to works all the same */
 }
 
-static void raise_descriptors(void) {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
 static int run_node(struct node *node, struct ledger_config *config, weft_config *runtime, weft_io *listener,
                     unsigned connections, const char *token_file) {
     char why[256] = "";
@@ -253,7 +245,6 @@ static int run_node(struct node *node, struct ledger_config *config, weft_config
     node->dir = config->dir;
     node->started = weft_now();
     node->started_at = (uint64_t)time(NULL);
-    raise_descriptors();
     signal(SIGPIPE, SIG_IGN); /* what it prints to may go */
     struct sigaction hangup;
     bool nohup = sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
@@ -343,6 +334,7 @@ int command_node(int argc, char **argv) {
                                    .map_size = map,
                                    .gas_limit = gas,
                                    .lua_memory = lua};
+    config.other_descriptors = connections + OTHER_DESCRIPTORS;
     weft_config runtime = WEFT_CONFIG_INIT;
     runtime.workers = (unsigned)workers;
     runtime.name = "rpc";

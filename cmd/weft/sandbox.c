@@ -31,6 +31,8 @@ void sandbox_pay(lua_State *lua, uint64_t gas) {
 static void on_count(lua_State *lua, lua_Debug *about) {
     (void)about;
     struct sandbox *box = sandbox_of(lua);
+    if (++box->looks % SANDBOX_LOOKS == 0)
+        interrupt_look();
     sandbox_gc_look(lua);
     if (box->ended || box->exec->limit - box->exec->gas < SANDBOX_STEP)
         lua_sethook(lua, on_count, LUA_MASKCOUNT, 1);

@@ -22,6 +22,7 @@
 enum {
     SANDBOX_STRING_MAX = 8 * 1024,
     SANDBOX_STEP = 100,      /* instructions between two looks at the gas */
+    SANDBOX_LOOKS = 64,      /* of those between two looks at the time */
     SANDBOX_CLASSES = 32,    /* of small blocks of memory */
     SANDBOX_DEPTH_MAX = 16,  /* of tables in an output */
     SANDBOX_OUTPUT_MAX = 64 * 1024,
@@ -34,6 +35,7 @@ struct sandbox {
     int error;         /* this node cannot go on */
     bool ended;        /* out of gas or memory, or error: nothing catches that */
     bool full;         /* out of memory */
+    unsigned looks;    /* at the gas */
     size_t collect_at; /* bytes */
     /* sandbox_memory.c's */
     struct sandbox_block *blocks; /* all that the heap gave */

@@ -35,7 +35,7 @@
 WEFT_EXTERN_C_BEGIN
 
 typedef uint64_t weft_pid;
-#define WEFT_PID_NONE ((weft_pid)0)
+#define WEFT_PID_NONE WEFT_CAST(weft_pid, 0)
 
 typedef enum weft_message_type {
     WEFT_MESSAGE = 1,       /* somebody sent it */

@@ -143,6 +143,20 @@ WEFT_API int weft_shard_submit_many(weft_shard *shard, const weft_tx *txs, size_
  * this.)  True: it was idle, and is in the queue.  False also when it is stopped, or the lane shut down. */
 WEFT_API bool weft_shard_schedule(weft_shard *shard);
 
+/* Let a stopped shard take transactions again.
+ *
+ * `prepare` (may be NULL) runs on the calling thread, while no worker runs the shard: it repairs or reloads the store's state, and may change
+ * *next_block, the number of the next block. If it returns a negative error the shard stays as it was. A shard that is not stopped goes on after it.
+ *
+ * Returns 0, or
+ *   -EINVAL     no shard
+ *   -EBUSY      the shard is pending or running; retry later
+ *   -ESHUTDOWN  the lane is shut down
+ *   or the error of `prepare`
+ * May be called from any thread, fiber or task. Does not suspend. */
+WEFT_API int weft_shard_restart(weft_shard *shard, int (*prepare)(void *arg, void *shard_state, uint64_t *next_block),
+                                void *arg);
+
 /* -- The environment ---------------------------------------------------------------------------------- */
 /* Cycles that begin from now on see it, whole.  Its version is counted by the lane.  Any thread. */
 WEFT_API void weft_lane_set_env(weft_lane *lane, const weft_block_env *env);

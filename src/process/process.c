@@ -69,7 +69,7 @@ static void ended(struct wefti_process *process, int status) {
 static void fiber_ended(struct wefti_fiber *fiber) {
     ended(wefti_process_of(&fiber->task), load_own(&fiber->task.status));
 }
-const struct wefti_owner_kind wefti_process_owner = {fiber_ended, NULL};
+const struct wefti_owner_kind wefti_process_owner = {fiber_ended, NULL, NULL};
 
 /* The drop function of a class's task. */
 static void class_ended(void *state) {

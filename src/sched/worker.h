@@ -22,7 +22,7 @@
 /* Counters of one worker, written by it alone: load_own + store_relaxed, see wefti_count. */
 struct wefti_counters {
     _Atomic uint64_t polls, spawned, completed, cancelled, lifo_hits, steals, stolen, searches, parks, wakes, overflows,
-        global_fetches, ticks, jobs_stolen, exhausted, io_batches, io_events;
+        global_fetches, ticks, jobs_stolen, exhausted, io_batches, io_events, failed;
     _Atomic uint64_t processes; /* begun here less ended here: may be below 0 */
 };
 

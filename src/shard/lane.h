@@ -12,6 +12,8 @@
  * Batch.  Only the runner takes from a pool, and others only append: from a look under the lock on, the first n nodes and the links between them
  *         stay as they are until the runner removes them.  So the snapshot is copied, and n of any size removed, without holding up who submits.
  * Stop.   `stopped` is set under the pool's lock, with the pool emptied in the same section: who submits is either refused or told.
+ * Restart Whoever restarts a shard takes a turn of its own, IDLE -> SCHEDULED -> RUNNING -> IDLE, without the queue. So it excludes workers as they exclude
+ *         each other.
  * Bytes.  A shard reserves from the lane's total in pieces of 64 KiB, and gives them back when its pool has become small: a submission rarely touches the shared
  *         counter. The first 4 KiB are kept.
  * Sleep.  The queue's lock covers the list of sleeping workers: whoever appends takes the first of them out and wakes that one; whoever

@@ -259,6 +259,13 @@ static bool cycle(struct weft_shard *shard, struct wefti_lane_worker *worker) {
     return !fatal;
 }
 
+static void end_turn(struct weft_shard *shard) {
+    uint64_t found = load_relaxed(&shard->word); /* only we change it while it is RUNNING */
+    store_release(&shard->word, wefti_word_with(found, WEFTI_IDLE)); /* W2; through S2's swap to the next to_running */
+    if (has_waiting(shard)) /* W3: recheck */
+        weft_shard_schedule(shard); /* W3: wake */
+}
+
 void wefti_shard_turn(struct weft_shard *shard, struct wefti_lane_worker *worker) {
     int64_t quantum = shard->lane->config.quantum, began = wefti_clock();
     wefti_word_to_running(&shard->word);
@@ -268,10 +275,32 @@ void wefti_shard_turn(struct weft_shard *shard, struct wefti_lane_worker *worker
         ;
     if (worker->room > ROOM_KEPT)
         wefti_lane_trim(worker);
-    uint64_t found = load_relaxed(&shard->word); /* only we change it while it is RUNNING */
-    store_release(&shard->word, wefti_word_with(found, WEFTI_IDLE)); /* W2; through S2's swap to the next to_running */
-    if (has_waiting(shard)) /* W3: recheck */
-        weft_shard_schedule(shard); /* W3: wake */
+    end_turn(shard);
+}
+
+int weft_shard_restart(weft_shard *shard, int (*prepare)(void *arg, void *shard_state, uint64_t *next_block),
+                       void *arg) {
+    if (!shard)
+        return -EINVAL;
+    if (wefti_lane_is_shut(shard->lane))
+        return -ESHUTDOWN;
+    uint64_t found = load_relaxed(&shard->word); /* only compared */
+    do
+        if (wefti_word_life(found) != WEFTI_IDLE)
+            return -EBUSY;
+    while (
+        !cas_relaxed(&shard->word, &found, wefti_word_with(found, WEFTI_SCHEDULED))); /* S2, but it is not appended */
+    wefti_word_to_running(&shard->word); /* this thread has the turn */
+    uint64_t next = load_own(&shard->block) + 1;
+    int error = prepare ? prepare(arg, shard->state, &next) : 0;
+    if (error >= 0) {
+        store_relaxed(&shard->block, next - 1); /* a figure, one writer */
+        wefti_lock_take(&shard->lock);
+        store_relaxed(&shard->stopped, false); /* under the lock; elsewhere a look */
+        wefti_lock_give(&shard->lock);
+    }
+    end_turn(shard);
+    return error < 0 ? error : 0;
 }
 
 /* -- Looking ------------------------------------------------------------------------------------------------------ */

@@ -24,6 +24,8 @@ struct wefti_owner_kind {
     void (*ended)(struct wefti_fiber *fiber);
     /* It is COMPLETE, and may be gone.  So may the owner be afterwards.  May be NULL. */
     void (*left)(struct wefti_owner *owner);
+    /* The running fiber waits for a recharge from now on; `what` it lacks is static.  Returns true if the owner sees to it.  May be NULL. */
+    bool (*exhausted)(struct wefti_fiber *fiber, const char *what);
 };
 
 /* What a fiber has open, newest first: its nurseries.  The list is under the fiber's lock; only the fiber itself changes it. */

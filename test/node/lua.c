@@ -254,6 +254,14 @@ TEST(lua_out_of_time, "") {
     ledger_close(book);
 }
 
+static bool is_tsan(void) {
+#ifdef __SANITIZE_THREAD__
+    return true;
+#else
+    return false;
+#endif
+}
+
 static int64_t cpu_ms(void) {
     struct timespec now;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -262,6 +270,8 @@ static int64_t cpu_ms(void) {
 
 /* Work inside one instruction or one C function is interrupted, at most 50 ms of CPU time after the limit. */
 TEST(lua_out_of_time_inside, "", .timeout = 120) {
+    if (is_tsan())
+        SKIP("ThreadSanitizer delays signals until a call of the C library");
     static const char chain[] = "local m = {__metatable = ''} m.__index = getmetatable local t = setmetatable({}, m)"
                                 " for i = 1, 1900 do local u = {} u.__index = t setmetatable(u, u) t = u end ";
     static const char *const slow[] = {
@@ -294,6 +304,8 @@ TEST(lua_out_of_time_inside, "", .timeout = 120) {
 
 /* A node that ends does not wait for a contract, whatever it is in the middle of. */
 TEST(lua_given_up_inside, "") {
+    if (is_tsan())
+        SKIP("ThreadSanitizer delays signals until a call of the C library");
     static const char source[] = "function f() local m = {} local t = setmetatable({}, m) m.__call = t t() end";
     struct ledger *book =
         node_open_with((struct ledger_config){.workers = 1, .gas_limit = UINT64_MAX / 4, .lua_time = INT64_MAX});

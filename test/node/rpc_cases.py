@@ -169,6 +169,15 @@ def pool_bytes():
 
 
 @group
+def refused_and_restarted():
+    with Node(memory=False) as n:
+        n.call("tx_submit", shard="a", wait_ms=5000, tx={"method": "add", "sender": "m", "nonce": 1, "args": ["n", 1]})
+        answer = n.call("shard_restart", shard="a")
+        equal("a shard that runs is left alone", answer["result"]["shard"], "a")
+        equal("no such shard", code(n.call("shard_restart", shard="none")), -32602)
+
+
+@group
 def pool_full():
     with Node("--max-pool", 10) as n:
         txs = [{"method": "add", "sender": "m", "nonce": i + 1, "args": ["n", 1]} for i in range(11)]
