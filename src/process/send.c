@@ -7,7 +7,7 @@
  *                 D2 still that process,          process: P1, P2; the word to idle
  *                    and its lane empty?
  *                 D3 append to `pending`, queue
- * Claim.  As in process.h; and the messages of one sender stay in order.
+ * Claim.  As in process.h; and what one producer sends or tells, messages and system events, stays in order.
  * Why.    From D1 to D3 nobody runs the task, so it does not end.  Should it be another's by now: the old process closed its lane
  *         before that one could become idle, and D1 acquires it, so D2 sees that.  What the sender itself has pushed before is
  *         in the lane, and D2 sees it, or was taken before D1.  If D2 says no, somebody was woken for no reason, which every task
