@@ -1,5 +1,6 @@
 /* alloc.c - memory that is charged to a fiber, and given back when it is freed. */
 #include "budget/fund.h"
+#include "fiber/slice.h"
 
 /* Before each piece. */
 struct header {
@@ -11,6 +12,7 @@ struct header {
 _Static_assert(sizeof(struct header) % 16 == 0, "keeps the alignment of any type");
 
 int weft_alloc(size_t size, void **memory) {
+    wefti_slice_use(WEFT_NEVER);
     struct wefti_fiber *self = wefti_fiber_self();
     struct weft_fund *fund = NULL;
     weft_budget cost = {1, size, 0, 0, 0};

@@ -21,7 +21,7 @@
 #include <weft/chan.h>
 
 #include "budget/cap.h"
-#include "fiber/turn.h"
+#include "fiber/slice.h"
 #include "fiber/wait.h"
 #include "queue/bias.h"
 #include "task/account.h"
@@ -215,16 +215,7 @@ static inline void wefti_chan_unlock(struct wefti_chan *ch, wefti_waker waker) {
         wefti_waiter_wake(waker);
 }
 
-/* 0; -EPIPE; -ENOMEM.  -EAGAIN: it would have to wait, and the lock is still held.  recv: also WEFTI_CHAN_TURN, which is 0, and wefti_turn_end is
- * due.  Only blocks of an unbounded channel count: a bounded one is empty or full after a while, and somebody waits. */
-#define WEFTI_CHAN_TURN 1
+/* 0; -EPIPE; -ENOMEM.  -EAGAIN: it would have to wait, and the lock is still held. */
 int wefti_chan_send_locking(struct wefti_chan *ch, const void *value);
 int wefti_chan_recv_locking(struct wefti_chan *ch, void *value);
-/* For who cannot let others run now. */
-static inline int wefti_chan_not_now(int error) {
-    if (WEFTI_UNLIKELY(error == WEFTI_CHAN_TURN))
-        wefti_turn_end(WEFT_NOW);
-    return error == WEFTI_CHAN_TURN ? 0 : error;
-}
-
 #endif

@@ -4,6 +4,7 @@
  *         begins or ends marks its slot and serves the supervisor, under the nursery's lock (an end: nursery.h, C1, just before it leaves).
  * Who.    A slot's `begun`, `ended` and `status`, and `waiters`: under the nursery's lock.  All else is the supervisor's.
  */
+#include "fiber/slice.h"
 #include "nursery/nursery.h"
 #include "supervise/policy.h"
 
@@ -169,6 +170,7 @@ static const struct wefti_sup_kind fibers = {start, see_begin, reap, wait, stop,
 /* -- The call ------------------------------------------------------------------------------------------------------- */
 
 int weft_supervise(const weft_supervisor_config *given, const weft_supervised_fiber *children, size_t count) {
+    wefti_slice_use_heavy(WEFT_NEVER);
     struct supervisor sup = {.sup = {.kind = &fibers, .count = count}};
     int error = wefti_sup_config(given, &sup.sup.config);
     if (error)

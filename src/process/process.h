@@ -150,10 +150,7 @@ struct wefti_process {
     bool
         outdated; /* likewise, of one that drops the oldest: some of `ordered` went, so what is older, in `pending`, goes */
     bool asked; /* under the lock: a weft_process_cancel is unread, and stands for all that come meanwhile */
-    union {
-        uint32_t in_flight; /* the process's own: commands */
-        uint32_t in_a_row; /* of a fiber: messages that it took without waiting (receive.c) */
-    };
+    uint32_t in_flight; /* the process's own: commands */
     struct wefti_chain urgent; /* ... and what the system says */
     union {
         struct wefti_message *links; /* and monitors; under the lock */
