@@ -36,8 +36,9 @@ else()
   set(weft_metered -fsanitize-coverage=trace-pc -fno-lto) # with it, gcc would forget the other
 endif()
 
-# __FILE__ without the place where the tree happens to be.
-add_compile_options(-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
+# Neither __FILE__ nor the debug information names the folders of the sources and of the build: builds in two places are equal.
+# The last option that matches wins.
+add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -ffile-prefix-map=${PROJECT_BINARY_DIR}=build)
 
 # Sanitizers apply to everything in the tree.
 if(WEFT_SANITIZE STREQUAL "address")

@@ -20,9 +20,17 @@ foreach(target weft_static weft_shared)
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${target} PUBLIC Threads::Threads)
+  # Without it, a frame larger than a stack's guard may jump over the guard. Consumers' code runs on fiber stacks.
+  target_compile_options(${target} INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:${weft_stack_clash}>")
 endforeach()
 
+add_library(weft::static ALIAS weft_static)
+add_library(weft::weft ALIAS weft_shared)
+
 # -- Install ------------------------------------------------------------------------------------------
+if(NOT WEFT_INSTALL)
+  return()
+endif()
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/weft)
 install(TARGETS weft_static weft_shared EXPORT weft)
@@ -45,5 +53,6 @@ endforeach()
 # Paths are relative to the .pc file, so that the prefix may be chosen when installing.
 file(RELATIVE_PATH pc_prefix /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
 string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
+string(REPLACE ";" " " pc_stack_clash "${weft_stack_clash}")
 configure_file(cmake/weft.pc.in weft.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/weft.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

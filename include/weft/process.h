@@ -25,6 +25,7 @@
 #define WEFT_PROCESS_H
 
 #include <weft/base.h>
+#include <weft/context.h>
 #include <weft/fiber.h>
 #include <weft/task.h>
 
@@ -127,7 +128,7 @@ WEFT_API int weft_yield_command(weft_step *step, unsigned command, uint64_t tag,
 
 /* The whole struct must stay as it is while a process of this class lives. */
 struct weft_process_class {
-    size_t size; /* sizeof(weft_process_class) */
+    size_t size; /* sizeof(weft_process_class); that of an earlier header will do */
     const char *name;
     const char *const *methods; /* entry points, ended by NULL; NULL: any */
     size_t state_size; /* at most WEFT_PROCESS_STATE_MAX, zeroed; larger state goes behind a pointer */
@@ -138,6 +139,18 @@ struct weft_process_class {
     int (*step)(void *state, const weft_message *events, size_t count, weft_step *out);
     /* Once, after the last step; also if there was none. */
     void (*close)(void *state);
+    /* Called instead of `init` if it is not NULL.  `context` is never NULL: without one in the spec it is empty, with a deadline of
+     * WEFT_NEVER.  `inputs` are the payloads of the spec: `inputs`, or the single `input`.
+     *
+     * The library copies the context with its parents (deadline, trace context, keys and values), the list and the bytes of each payload,
+     * when weft_process_spawn is called.  The copy belongs to the process: it is not changed, and it is valid until `close` has
+     * returned, so that the class may keep `context`, `inputs` and what they point to.  It has no `parent`, since what the parents say is
+     * in it.  `method` is not copied: it is valid during the call.
+     *
+     * After the deadline has passed nothing happens by itself.  A class that is to end then asks for a WEFT_COMMAND_TIMER at
+     * context->deadline, or passes the deadline on as `until` of its commands. */
+    int (*init_ctx)(void *state, weft_pid self, const char *method, const weft_context *context,
+                    const weft_payload *inputs, size_t count);
 };
 
 /* -- Starting ----------------------------------------------------------------------------------------- */
@@ -171,15 +184,27 @@ typedef struct weft_process_spec {
     weft_fund *fund;
     const weft_budget *budget;
     const weft_cap *cap;
+    /* Of a class; with a fiber -EINVAL.  NULL: no context.  What they point to is used during the call only. */
+    const weft_context *context;
+    /* A list instead of `input`.  A class that has no init_ctx takes one payload at most. */
+    const weft_payload *inputs;
+    size_t input_count;
 } weft_process_spec;
 
 #define WEFT_PROCESS_SPEC_INIT                                                                                         \
-    {sizeof(weft_process_spec), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_MAILBOX_REFUSE, false, false, 0, 0, 0, 0}
+    {sizeof(weft_process_spec), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_MAILBOX_REFUSE, false, false, 0, 0, 0, 0, 0, 0, 0}
 
-/* Start a process.  `handle` may be NULL; with it the process can be joined as a task.
- * Returns 0; -EINVAL (no or two functions, a method that the class does not have); what init returned; -EEXIST (the name is
- * taken); -EDQUOT (weft_config.max_processes are there; also as weft_fiber_spawn); -ENOMEM, -EAGAIN, -ESHUTDOWN, -E2BIG, -EPERM, -ECANCELED as
- * weft_spawn and weft_fiber_spawn. */
+/* Starts a process.  `handle` may be NULL; with it the process can be joined as a task.
+ *
+ * Returns 0, what init or init_ctx returned, or
+ *   -EINVAL     no function or two, a method that the class does not have, a malformed context or payload, an `input` and a list
+ *   -ETIMEDOUT  the deadline of the context has passed: init was not called
+ *   -EMSGSIZE   the context and the payloads are larger than 4 GiB
+ *   -EEXIST     the name is taken
+ *   -EDQUOT     weft_config.max_processes processes are alive; also as weft_fiber_spawn
+ *   -EPERM      the profile is `core` or `service`, which have no processes; also as weft_fiber_spawn
+ *   -ENOMEM, -EAGAIN, -ESHUTDOWN, -E2BIG, -ECANCELED  as weft_spawn and weft_fiber_spawn
+ * May be called from any thread. */
 WEFT_API WEFT_MUST_USE int weft_process_spawn(weft_runtime *rt, const weft_process_spec *spec, weft_pid *pid,
                                               weft_task **handle);
 WEFT_API WEFT_MUST_USE int weft_process_go(weft_runtime *rt, weft_fiber_fn fn, void *arg, weft_pid *pid);

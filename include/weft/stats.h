@@ -26,6 +26,8 @@ typedef struct weft_stats {
     uint64_t jobs_stolen; /* forked jobs taken from another worker */
     uint64_t exhausted;   /* times a fiber could not pay */
     uint64_t denied;      /* calls refused for want of a capability, or by the profile; only for worker -1 */
+    uint64_t io_batches;  /* times the poller returned I/O events; each time at most max_io_completions of them */
+    uint64_t io_events;   /* I/O events that it returned */
 } weft_stats;
 
 /* Counters of one worker; for worker -1 the sum over all workers, with the tasks that came from outside in `spawned`.

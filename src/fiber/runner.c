@@ -150,6 +150,24 @@ static __attribute__((noinline)) int run_discardable(struct wefti_fiber *fiber) 
 
 void wefti_fiber_discard(struct wefti_fiber *self) { longjmp(*(jmp_buf *)self->stack->escape, 1); }
 
+void wefti_fiber_stop(struct wefti_fiber *self) {
+    while (self->owned)
+        self->owned->left(self); /* may suspend */
+    if (self->locals)
+        wefti_locals_forget(self);
+    struct wefti_worker *w = wefti_worker_here();
+    struct wefti_stack *stack = self->stack;
+    if (w->exceptions) /* nobody handles them any more */
+        *w->exceptions = (struct wefti_exceptions){0};
+    self->stack = NULL;
+    wefti_worker_finish(w, &self->task, (weft_result){-EDQUOT, NULL});
+    wefti_look_at_resting(w);
+    struct wefti_goal to = wefti_go_on(w, NULL, NULL);
+    wefti_stack_switch(stack, to.stack, to.task); /* for good: the stack goes with the runtime */
+    wefti_assert(false, (uintptr_t)stack);
+    abort();
+}
+
 /* After the end of a fiber on `here`: the same, but new fibers come first for a while, since they are cheapest one after the other. */
 static inline struct wefti_goal go_on_fresh(struct wefti_worker *w, struct wefti_stack *here) {
     struct weft_task *next = NULL;

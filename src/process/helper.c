@@ -93,7 +93,7 @@ int wefti_helper_go(const weft_command *command, void (*fn)(struct wefti_job_for
     struct wefti_job_for *job = wefti_alloc(bytes);
     if (!job)
         return -ENOMEM;
-    static const struct wefti_owner_kind kind = {ended, NULL};
+    static const struct wefti_owner_kind kind = {ended, NULL, NULL};
     job->owner.kind = &kind;
     job->fn = fn;
     job->bytes = bytes;

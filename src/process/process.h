@@ -202,6 +202,7 @@ struct wefti_names;
 struct wefti_member;
 struct wefti_index;
 struct wefti_handlers;
+struct wefti_relays;
 
 struct wefti_processes {
     struct wefti_annex annex; /* first: of the runtime */
@@ -218,6 +219,7 @@ struct wefti_processes {
     struct wefti_lock names_lock;
     struct wefti_names *names;
     _Atomic(struct wefti_handlers *) handlers; /* command.c */
+    _Atomic(struct wefti_relays *) relays; /* relay.c; NULL: there have been none */
     _Atomic(struct wefti_process_chunk *) chunk[WEFTI_PROCESS_CHUNKS];
     struct {
         uint64_t *map;
@@ -380,6 +382,9 @@ void wefti_process_force(struct wefti_processes *table, weft_pid pid);
 /* weft_process_spawn for the library's own. */
 int wefti_process_spawn_own(struct weft_runtime *rt, const weft_process_spec *spec, weft_task **handle);
 
+/* The first header had no init_ctx. */
+#define WEFTI_CLASS_SIZE_MIN offsetof(weft_process_class, init_ctx)
+
 /* In front of a class's own state. */
 struct wefti_process_header {
     struct wefti_process *process;
@@ -432,11 +437,13 @@ uint64_t wefti_monitor_number(struct wefti_process *self, weft_pid pid);
 static inline uint64_t wefti_monitor_count(uint64_t monitor) {
     return (monitor & ~WEFT_TAG_RESERVED) >> WEFTI_PROCESS_INDEX_BITS;
 }
-/* A record in the list of `pid`, which tells `to` of its end.  *record may be NULL. */
+/* A record in the list of `pid`, which tells `to` of its end.  *record may be NULL; it is not set if `pid` is of another node. */
 int wefti_monitor_add(struct wefti_processes *table, weft_pid pid, weft_pid to, uint64_t monitor,
                       struct wefti_message **record);
 /* Take such a record out.  False: the process has ended, and the message has come or is coming. */
 bool wefti_monitor_remove(struct wefti_processes *table, weft_pid pid, struct wefti_message *record);
+/* The record, which has been taken out, becomes the message. */
+void wefti_monitor_tell(struct wefti_processes *table, struct wefti_message *record, int reason);
 int wefti_link_both(struct wefti_processes *table, weft_pid self, weft_pid other);
 
 /* -- records.c: under the process's lock --------------------------------------------------------------------- */
@@ -448,6 +455,8 @@ struct wefti_message *wefti_record_find(struct wefti_process *process, weft_pid 
 struct wefti_message *wefti_records_sweep(struct wefti_process *process);
 /* At its end: the list is the caller's. */
 struct wefti_message *wefti_records_take_all(struct wefti_process *process);
+
+#define WEFTI_NAME_SIZE 64u /* with the zero at the end */
 
 /* -- name.c ------------------------------------------------------------------------------------------------ */
 /* At its end, under names_lock. */

@@ -1,6 +1,6 @@
 /* receive.c - a process that is a fiber takes its messages: in order, or those it wants; asking and replying. */
 #include "fiber/slice.h"
-#include "process/process.h"
+#include "process/relay.h"
 #include "task/account.h"
 
 bool wefti_something_came(void *arg) {
@@ -204,7 +204,7 @@ int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, we
     if (error)
         return error;
     struct wefti_processes *table = self->table;
-    struct wefti_message *record, *message;
+    struct wefti_message *record = NULL, *message;
     uint64_t number = wefti_monitor_number(self, to);
     if (!(message = wefti_message_new(table, WEFT_MESSAGE, number, data, size)))
         return -ENOMEM;
@@ -219,7 +219,8 @@ int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, we
         bool ended = sent && !error && reply->type == WEFT_MESSAGE_DOWN; /* then the record is the reply */
         if (ended) /* what it sent before its end is there, and was overtaken */
             error = receive(self, reply, is_answer, self, after, WEFT_NOW) ? -ESRCH : 0;
-        else if (!wefti_monitor_remove(table, to, record))
+        else if (wefti_pid_node(to) ? !wefti_relay_demonitor(table, to, wefti_process_pid(self), number)
+                                    : !wefti_monitor_remove(table, to, record))
             forget_end(self);
         set_question(self, 0);
         if (sent)

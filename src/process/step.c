@@ -51,7 +51,7 @@ static __attribute__((noinline)) void release(struct wefti_process *process, str
 }
 
 static bool upgrade(struct wefti_process_header *header, const weft_process_class *next) {
-    if (!next || !next->step || next->size < sizeof *next || next->state_size > header->class_->state_size)
+    if (!next || !next->step || next->size < WEFTI_CLASS_SIZE_MIN || next->state_size > header->class_->state_size)
         return false;
     header->class_ = next;
     return true;

@@ -150,7 +150,7 @@ static bool goes_on(struct wefti_sup *sup) {
     return !supervisor_of(sup)->asked && !wefti_fiber_must_end(wefti_fiber_self());
 }
 
-static const struct wefti_sup_kind processes = {start, see_begin, reap, wait, stop, goes_on};
+static const struct wefti_sup_kind processes = {start, see_begin, reap, wait, stop, goes_on, NULL, NULL, NULL, NULL};
 
 /* -- Order ---------------------------------------------------------------------------------------------------------- */
 

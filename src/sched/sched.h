@@ -109,6 +109,10 @@ void wefti_worker_found(struct wefti_worker *w);
 void wefti_worker_sleep(struct wefti_worker *w, int64_t until);
 /* Look at the descriptors without waiting.  True: something happened. */
 bool wefti_watch_run(struct wefti_worker *w);
+/* Bytes of a wefti_watch with room for one batch of events. */
+static inline size_t wefti_watch_size(const struct weft_runtime *rt) {
+    return sizeof(struct wefti_watch) + rt->max_io_completions * sizeof(struct wefti_poll_event);
+}
 /* Sleep on the worker's park or in its poller, at most until `until`; true: a token was taken.  Then dispatch. */
 bool wefti_worker_doze(struct wefti_worker *w, int64_t until);
 bool wefti_watch_dispatch(struct wefti_worker *w);

@@ -5,6 +5,7 @@
  * Checked by.  test/model/sync_mutex.c
  */
 #include "sync/barge.h"
+#include "task/account.h"
 
 _Static_assert(WEFT_MUTEX_FIFO == WEFTI_FIFO, "a flag of ours");
 
@@ -23,13 +24,18 @@ static const struct wefti_barge kind = {with, without, -EPERM, WEFTI_A_MUTEX, by
 static __attribute__((noinline)) int lock_slow(struct wefti_sync *m, uint64_t me, uint64_t found, int64_t until) {
     if ((found & ~WEFTI_WAITERS) == me)
         return -EDEADLK;
-    return until > 0 ? wefti_barge_get(m, &kind, me, until) : wefti_barge_too_late(m, found);
+    int error = until > 0 ? wefti_barge_get(m, &kind, me, until) : wefti_barge_too_late(m, found);
+    if (!error)
+        wefti_note_lock(m, WEFTI_A_MUTEX);
+    return error;
 }
 
 static inline int lock(struct wefti_sync *m, uint64_t me, int64_t until) {
     uint64_t found = 0;
-    if (WEFTI_LIKELY(cas_acquire(&m->word, &found, me))) /* L1, pairs with U1, U4 */
+    if (WEFTI_LIKELY(cas_acquire(&m->word, &found, me))) { /* L1, pairs with U1, U4 */
+        wefti_note_lock(m, WEFTI_A_MUTEX);
         return 0;
+    }
     return lock_slow(m, me, found, until);
 }
 
@@ -50,10 +56,13 @@ int weft_mutex_unlock(weft_mutex *mutex) {
     struct wefti_sync *m = sync_of(mutex);
     struct wefti_worker *w = wefti_worker_self();
     uint64_t me = wefti_me_on(w), found = me;
+    int error = 0;
     wefti_slice_note(w);
-    if (WEFTI_LIKELY(cas_release(&m->word, &found, 0))) /* U1, pairs with L1 */
-        return 0;
-    return found == (me | WEFTI_WAITERS) ? wefti_barge_give(m, &kind, me) : -EPERM;
+    if (WEFTI_UNLIKELY(!cas_release(&m->word, &found, 0))) /* U1, pairs with L1 */
+        error = found == (me | WEFTI_WAITERS) ? wefti_barge_give(m, &kind, me) : -EPERM;
+    if (WEFTI_LIKELY(!error))
+        wefti_note_unlock(m, WEFTI_A_MUTEX);
+    return error;
 }
 
 bool weft_mutex_is_mine(const weft_mutex *mutex) {

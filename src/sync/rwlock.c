@@ -7,6 +7,7 @@
  * Checked by.  test/model/sync_rwlock.c
  */
 #include "sync/barge.h"
+#include "task/account.h"
 
 #define WRITER UINT64_C(2)
 #define READER UINT64_C(4)
@@ -50,12 +51,18 @@ static __attribute__((noinline)) int lock_slow(struct wefti_sync *s, const struc
                                                uint64_t found, int64_t until) {
     if (is_writer(found, wefti_me()))
         return -EDEADLK;
-    return until > 0 ? wefti_barge_get(s, kind, who, until) : wefti_barge_too_late(s, found);
+    int error = until > 0 ? wefti_barge_get(s, kind, who, until) : wefti_barge_too_late(s, found);
+    if (!error)
+        wefti_note_lock(s, kind->what);
+    return error;
 }
 
 static inline int lock(struct wefti_sync *s, const struct wefti_barge *kind, uint64_t who, int64_t until) {
     uint64_t found = 0; /* a guess: a look first would have to wait for the swap before it */
-    return WEFTI_LIKELY(take(s, who, &found)) ? 0 : lock_slow(s, kind, who, found, until);
+    if (WEFTI_UNLIKELY(!take(s, who, &found)))
+        return lock_slow(s, kind, who, found, until);
+    wefti_note_lock(s, kind->what);
+    return 0;
 }
 
 static __attribute__((noinline)) int yield_and_read(struct wefti_sync *s, int64_t until) {
@@ -96,14 +103,21 @@ static inline int leave(struct wefti_sync *s, const struct wefti_barge *kind, ui
 int weft_rwlock_read_unlock(weft_rwlock *rwlock) {
     struct wefti_sync *s = sync_of(rwlock);
     wefti_slice_note(wefti_worker_self());
-    return leave(s, &reading, 0, READER); /* a guess: the only reader */
+    int error = leave(s, &reading, 0, READER); /* a guess: the only reader */
+    if (WEFTI_LIKELY(!error))
+        wefti_note_unlock(s, WEFTI_A_READ_LOCK);
+    return error;
 }
 
 int weft_rwlock_write_unlock(weft_rwlock *rwlock) {
+    struct wefti_sync *s = sync_of(rwlock);
     struct wefti_worker *w = wefti_worker_self();
     uint64_t me = wefti_me_on(w);
     wefti_slice_note(w);
-    return leave(sync_of(rwlock), &writing, me, me | WRITER);
+    int error = leave(s, &writing, me, me | WRITER);
+    if (WEFTI_LIKELY(!error))
+        wefti_note_unlock(s, WEFTI_A_WRITE_LOCK);
+    return error;
 }
 
 /* -- Poll tasks ------------------------------------------------------------------------------------------ */

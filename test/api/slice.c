@@ -170,6 +170,12 @@ static const weft_process_class sinks = {.size = sizeof sinks, .name = "sink", .
 static void release(void *unused) { (void)unused; }
 static int send_message(void) { return weft_send(NULL, sink, 0, &value, sizeof value); }
 static int send_ref(void) { return weft_send_ref(NULL, sink, 0, &value, sizeof value, release); }
+static int send_name(void) { return weft_send_name(NULL, "sink", 0, &value, sizeof value); }
+static int relay_deliver(void) {
+    weft_parcel parcel = WEFT_PARCEL_INIT;
+    parcel.to = sink;
+    return weft_relay_deliver(NULL, 0, &parcel, WEFT_NEVER);
+}
 static int reply(void) {
     weft_message to = {.from = sink, .tag = 1};
     return weft_reply(&to, &value, sizeof value);
@@ -217,6 +223,8 @@ static const struct slice_call calls[] = {
     {"weft_alloc", alloc, SLICE_LIGHT},
     {"weft_send", send_message, SLICE_HEAVY},
     {"weft_send_ref", send_ref, SLICE_HEAVY},
+    {"weft_send_name", send_name, SLICE_HEAVY},
+    {"weft_relay_deliver", relay_deliver, SLICE_HEAVY},
     {"weft_reply", reply, SLICE_HEAVY},
     {"weft_publish", publish, SLICE_HEAVY},
     {"weft_receive", receive, SLICE_HEAVY},
@@ -228,6 +236,7 @@ static int check_all(void *unused) {
     REQUIRE_EQ(weft_fund_create(NULL, NULL, &none, &fund), 0);
     REQUIRE_EQ(spawn_class(NULL, &sinks, NULL, 0, &sink, NULL), 0);
     REQUIRE_EQ(weft_group_join(NULL, "sinks", sink), 0);
+    REQUIRE_EQ(weft_register(NULL, "sink", sink), 0);
     REQUIRE_EQ(weft_fiber_go(NULL, return_nothing, NULL, &finished), 0);
     weft_interval_init(&interval, 1);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)

@@ -34,6 +34,7 @@ struct run {
     unsigned failures;
     bool crashed; /* at least one of them was a crash, or a checker's report */
     char name[160];
+    char claim[300]; /* why the last failure was one */
 };
 
 /* Written by the child, read by the parent after it ended. */
@@ -143,6 +144,13 @@ static void on_hang(int signal) {
     _exit(EXIT_HUNG);
 }
 
+/* A shell, nohup or a job runner may leave signals ignored, and that survives exec: a test starts with their defaults. */
+static void restore_signals(void) {
+    static const int inherited[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGCHLD, SIGUSR1, SIGUSR2, SIGALRM};
+    for (size_t i = 0; i < sizeof inherited / sizeof *inherited; i++)
+        signal(inherited[i], SIG_DFL);
+}
+
 /* Run the test of a slot; never returns. */
 static void child_main(struct slot *slot) {
     const struct run *run = slot->run;
@@ -156,6 +164,7 @@ static void child_main(struct slot *slot) {
     dup2(slot->output, STDOUT_FILENO);
     dup2(slot->output, STDERR_FILENO);
     setvbuf(stdout, NULL, _IOLBF, 0);
+    restore_signals();
     sigaction(SIGUSR1, &(struct sigaction){.sa_handler = on_hang}, NULL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -238,6 +247,7 @@ static void slot_end(struct slot *slot, int status, const struct rusage *used) {
     if (reason[0]) {
         totals.failed++;
         slot->run->failures++;
+        snprintf(slot->run->claim, sizeof slot->run->claim, "%s", reason);
         slot->run->crashed |= !slot->dumping && !atomic_load(&report->failures);
         printf("FAIL %s: %s", name, reason);
         if (atomic_load(&report->seed_used))
@@ -404,7 +414,7 @@ static void run_failed_again(struct run *runs, size_t count) {
         totals.passed = passed + (unstable ? failures : 0);
         totals.failed = failed - (unstable ? failures : 0);
         if (unstable)
-            printf("UNSTABLE %s: failed, then passed %u times by itself\n", runs[i].name, good);
+            printf("UNSTABLE %s: failed, then passed %u times by itself: %s\n", runs[i].name, good, runs[i].claim);
     }
     options.jobs = jobs;
     options.repeat = repeat;

@@ -2,6 +2,7 @@
  * says about them. */
 #include "harness.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,3 +90,17 @@ static void returns(void *arg) { (void)arg; }
 TEST(abort_seen, "") { REQUIRE_ABORTS(aborts, "glass", "broken: glass"); }
 TEST(abort_missing, "") { REQUIRE_ABORTS(returns, NULL, "glass"); }
 TEST(abort_other, "") { REQUIRE_ABORTS(aborts, "wood", "broken: glass"); }
+
+/* Also when the harness itself was started with SIGHUP ignored, as by nohup. */
+TEST(hangup_is_default, "") {
+    struct sigaction found;
+    REQUIRE_EQ(sigaction(SIGHUP, NULL, &found), 0);
+    CHECK(found.sa_handler == SIG_DFL);
+}
+
+/* Fails once if the environment names a file that does not exist yet. */
+TEST(fails_once, "") {
+    const char *mark = getenv("SELFTEST_MARK");
+    int file = mark ? open(mark, O_CREAT | O_EXCL | O_WRONLY, 0600) : -1;
+    CHECK(file < 0);
+}
