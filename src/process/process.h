@@ -157,10 +157,7 @@ struct wefti_process {
     bool awaits; /* of a bounded mailbox, under the lock: an answer has its place (receive.c) */
     bool
         outdated; /* likewise, of one that drops the oldest: some of `ordered` went, so what is older, in `pending`, goes */
-    union {
-        uint32_t in_flight; /* the process's own: commands */
-        uint32_t in_a_row; /* of a fiber: messages that it took without waiting (receive.c) */
-    };
+    uint32_t in_flight; /* the process's own: commands */
     uint32_t pending_count; /* when bounded, the process's own: messages in `pending` that count */
     union { /* under the lock */
         struct wefti_message *newest_cancel; /* unbounded: the last one pushed; NULL: it has left the lane */
