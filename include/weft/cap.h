@@ -76,7 +76,7 @@ typedef struct weft_grant {
 } weft_grant;
 
 #define WEFT_GRANT_INIT                                                                                                \
-    {sizeof(weft_grant), (weft_cap_kind)0, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}, false, false, 0, 0, 0}
+    {sizeof(weft_grant), WEFT_CAST(weft_cap_kind, 0), false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}, false, false, 0, 0, 0}
 
 /* Weft itself asks for BLOCKING (weft_blocking_spec.cap).  Workers are guarded by WEFT_CAP_SPAWN, and a lane of shards belongs to no
  * runtime: whoever accepts work for those on behalf of others looks with weft_cap_read. */

@@ -1,5 +1,6 @@
 /* nursery.c - opening, starting children, their end, awaiting (nursery.h has the protocol). */
 #include "nursery/nursery.h"
+#include "fiber/slice.h"
 
 #include "budget/profile.h"
 #include "task/waits.h"
@@ -326,6 +327,8 @@ static int result(const struct wefti_nursery *n) {
 }
 
 int wefti_nursery_is_mine(const struct wefti_nursery *n, const struct weft_task *self, bool poll) {
+    if (!n->rt) /* never opened */
+        return -EINVAL;
     if (self && wefti_task_is_fiber(self) && ((const struct wefti_fiber *)self)->owner == &n->owner)
         return -EDEADLK;
     if (n->made_by != self)
@@ -388,6 +391,7 @@ int wefti_nursery_await(struct wefti_nursery *n, int64_t until) {
 }
 
 int weft_nursery_await(weft_nursery *nursery) {
+    wefti_slice_use(WEFT_NEVER);
     struct wefti_nursery *n = wefti_nursery_of(nursery);
     struct wefti_worker *w = wefti_worker_here();
     int error = n ? may_await(n, w ? wefti_current(w) : NULL, false) : -EINVAL;
@@ -404,6 +408,8 @@ static void end_wait(struct wefti_poll_wait *poll) {
 }
 
 int weft_nursery_await_poll(weft_nursery *nursery, weft_task *self, weft_wait *wait, int *out) {
+    if (wefti_slice_poll(self))
+        return -EAGAIN;
     struct wefti_nursery *n = wefti_nursery_of(nursery);
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
     int error = n && self && out ? may_await(n, self, true) : -EINVAL;
@@ -459,6 +465,7 @@ static void abandon(struct wefti_nursery *n) {
 }
 
 int weft_nursery_destroy(weft_nursery *nursery) {
+    wefti_slice_use(WEFT_NEVER);
     struct wefti_nursery *n = wefti_nursery_of(nursery);
     if (!n)
         return 0;
@@ -470,8 +477,11 @@ int weft_nursery_destroy(weft_nursery *nursery) {
     int error = may_await(n, w ? wefti_current(w) : NULL, false);
     if (error)
         return error;
-    if (n->bound)
-        weft_nursery_cancel(nursery);
+    wefti_lock_take(&n->lock);
+    bool cancel = n->live && wefti_nursery_cancel_begin(n, WEFT_REASON_EXPLICIT);
+    wefti_lock_give(&n->lock);
+    if (cancel)
+        wefti_nursery_cancel_begun(n);
     bool heap = n->heap;
     error = wefti_nursery_await(n, WEFT_NEVER);
     if (heap) /* else its memory is the caller's */
