@@ -13,7 +13,7 @@ if(NOT WEFT_NODE_BUILT)
 endif()
 
 set(ledger_sources)
-foreach(name batch block bus exec export hash index json keep keep_lmdb keep_memory kv ledger lua overlay pages pending place read sandbox sandbox_gc sandbox_lib sandbox_order tx verify)
+foreach(name batch block bus chunks exec export hash index interrupt json keep keep_lmdb keep_memory kv ledger lua overlay pages pending place read sandbox sandbox_gc sandbox_lib sandbox_memory sandbox_order tx verify)
   list(APPEND ledger_sources ${PROJECT_SOURCE_DIR}/cmd/weft/${name}.c)
 endforeach()
 add_library(weft_ledger STATIC ${ledger_sources})

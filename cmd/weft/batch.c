@@ -6,7 +6,6 @@
 #include "shard.h"
 
 #define BLOCK_TIME INT64_C(1000000000) /* then it ends */
-#define BLOCK_GAS_QUICK 1000000 /* takes no such time, so the clock is not asked */
 
 static struct made *made_get(struct ledger *book) {
     wefti_lock_take(&book->lock);
@@ -103,13 +102,14 @@ static int run_tx(struct ledger *book, struct made *made, const weft_batch *batc
     block_record_end(&made->block, result == 0, exec->gas, result ? exec->reason : "", exec->output.data,
                      result ? 0 : exec->output.size);
     made->gas += exec->gas;
+    made->contracts |= tx.executor[0] == 'l';
     return 1;
 }
 
 /* What a block has no room for stays in the pool: the end of a turn, and of the node, are looked at between blocks, so none may take long. */
 static bool is_full(const struct ledger *book, const struct made *made) {
     return made->block.bytes.size > BLOCK_SIZE_MAX / 2 || made->gas >= book->config.block_gas ||
-           (made->gas > BLOCK_GAS_QUICK && wefti_clock() - made->began > BLOCK_TIME) ||
+           (made->contracts && wefti_clock() - made->began > BLOCK_TIME) || /* 4,096 of kv take milliseconds */
            load_relaxed(&book->ending); /* a look */
 }
 
@@ -120,12 +120,14 @@ static int run_all(struct ledger *book, struct made *made, weft_batch *batch, st
     bytes_clear(&made->refused);
     made->exec.overlay = &made->overlay;
     made->exec.block = &made->block;
-    made->exec.env = batch->env;
+    made->exec.env = &made->env;
     made->exec.ending = &book->ending;
     made->exec.number = batch->block;
+    made->exec.chunks = &book->chunks;
     made->exec.lua_memory = book->config.lua_memory;
     made->exec.lua_time = book->config.lua_time;
     made->gas = 0;
+    made->contracts = false;
     made->began = wefti_clock();
     for (size_t i = 0; i < batch->count; i++) {
         if (i && is_full(book, made)) {
@@ -185,14 +187,18 @@ int batch_execute(void *self, void *shard_state, weft_batch *batch) {
         made->error = error;
     if (error)
         return made->error ? 0 : error;
+    made->env = *batch->env;
+    if (made->env.timestamp < shard->times.timestamp)
+        made->env.timestamp = shard->times.timestamp;
     error = run_all(book, made, batch, &view);
+    uint64_t time = now_ms();
     if (!error)
         error = overlay_diff(&made->overlay, &made->diff, &made->diff_count);
     if (!error) {
         made->about = (struct ledger_block){.number = batch->block,
                                             .parent = shard->head.hash,
-                                            .env = *batch->env,
-                                            .time = now_ms(),
+                                            .env = made->env,
+                                            .time = time > shard->times.time ? time : shard->times.time,
                                             .txs = made->block.txs,
                                             .failed = made->block.failed,
                                             .writes = (uint32_t)made->diff_count};
@@ -254,6 +260,7 @@ int batch_commit(void *self, void *shard_state, const weft_batch *batch) {
         return error;
     struct head before = shard->head;
     shard->head = made->head;
+    shard->times = (struct block_times){made->about.time, made->about.env.timestamp};
     made->head = before;
     return 0;
 }
@@ -265,14 +272,14 @@ bool batch_fatal(void *self, int error) {
 
 /* -- Release -------------------------------------------------------------------------------------------------------- */
 
-static void refuse(struct ledger_shard *shard, const weft_tx *pooled) {
+static void refuse(struct ledger_shard *shard, const weft_tx *pooled, int why) {
     struct tx tx;
-    const char *why;
+    const char *wrong;
     uint64_t nonce = 0;
-    if (tx_decode(pooled_bytes(pooled), pooled_size(pooled), &tx, &why) == 0)
+    if (tx_decode(pooled_bytes(pooled), pooled_size(pooled), &tx, &wrong) == 0)
         read_nonce(shard->keep, tx.sender, &nonce);
     wefti_lock_take(&shard->lock);
-    pending_refuse(&shard->pending, pooled_id(pooled), nonce + 1);
+    pending_refuse(&shard->pending, pooled_id(pooled), nonce + 1, why);
     wefti_lock_give(&shard->lock);
 }
 
@@ -302,7 +309,7 @@ void batch_release(void *self, weft_batch *batch, int committed) {
         wefti_lock_give(&shard->lock);
         for (size_t i = 0; i < batch->count && made->block.txs < batch->count; i++)
             if (made->refused.data[i])
-                refuse(shard, &batch->txs[i]);
+                refuse(shard, &batch->txs[i], -EALREADY); /* its nonce was not the next */
         if (book->config.told)
             tell(book, made, batch->shard);
     }
@@ -311,7 +318,10 @@ void batch_release(void *self, weft_batch *batch, int committed) {
 }
 
 void batch_done(void *arg, weft_shard *shard, const weft_tx *tx, uint64_t block, int error) {
-    (void)arg, (void)block;
+    struct ledger *book = arg;
+    (void)block;
+    if (error == -ECANCELED && !load_relaxed(&book->ending)) /* a batch without a block: all of them were out of turn */
+        error = -EALREADY;
     if (error) /* the others have left in release */
-        refuse(weft_shard_store_state(shard), tx);
+        refuse(weft_shard_store_state(shard), tx, error);
 }

@@ -7,6 +7,7 @@
 #define WEFT_CMD_EXEC_H
 
 #include "block.h"
+#include "chunks.h"
 #include "overlay.h"
 #include "tx.h"
 
@@ -29,6 +30,7 @@ struct exec {
     const _Atomic bool *ending; /* set: the node ends, and what may take long returns -ECANCELED */
     uint64_t number;      /* of the block */
     uint64_t gas, limit;  /* used, and at most */
+    struct chunks *chunks; /* compiled contracts */
     size_t lua_memory;
     int64_t lua_time; /* ns */
     struct bytes output;  /* JSON text */

@@ -1,4 +1,4 @@
-/* keep.c - looking into a keep whose disk may fail to read; and one that cannot even be opened. */
+/* keep.c - looking into a keep whose disk may fail to read. */
 #include "keep.h"
 
 #include "bus.h"
@@ -31,35 +31,4 @@ int keep_look(struct keep *keep, int (*look)(struct keep_view *view, void *arg),
     error = keep_use(&view, look, arg);
     keep->ops->end(&view);
     return error;
-}
-
-/* -- One that cannot be opened -------------------------------------------------------------------------------------- */
-
-struct keep_broken {
-    struct keep keep;
-    int error;
-};
-
-static int begin_broken(struct keep *keep, bool own, struct keep_view *view) {
-    (void)own, (void)view;
-    return ((struct keep_broken *)(void *)keep)->error;
-}
-
-static int commit_broken(struct keep *keep, const struct keep_write *writes, size_t count) {
-    (void)writes, (void)count;
-    return ((struct keep_broken *)(void *)keep)->error;
-}
-
-static void close_broken(struct keep *keep) { free(keep); }
-
-int keep_broken_open(int error, struct keep **out) {
-    static const struct keep_ops ops = {begin_broken, NULL, NULL, commit_broken, close_broken}; /* no view, no looks */
-    struct keep_broken *self = mem_new(sizeof *self);
-    if (!self)
-        return -ENOMEM;
-    self->keep.ops = &ops;
-    store_relaxed(&self->keep.unreadable, true); /* nobody has it yet */
-    self->error = error;
-    *out = &self->keep;
-    return 0;
 }

@@ -42,6 +42,9 @@ struct keep_ops {
      * again.  Everything else, above all an error of fsync: what is on the disk is not known, and nothing more may be written. */
     int (*commit)(struct keep *keep, const struct keep_write *writes, size_t count);
     void (*close)(struct keep *keep);
+    /* Begin anew after a failure: what is on the disk now counts. Only when no commit is under way. 0, or why it still cannot be used; -ENOTRECOVERABLE:
+     * not while this process runs. */
+    int (*reopen)(struct keep *keep);
 };
 
 struct keep {
@@ -59,9 +62,6 @@ static inline bool keep_may_go_on(int error) {
     return error == 0 || error == -ENOSPC || error == -EFBIG || error == -ENOMEM || error == -ECANCELED;
 }
 
-/* In place of one that could not be opened: whoever begins or commits gets that error. */
-int keep_broken_open(int error, struct keep **out);
-
 /* -- keep_memory.c ------------------------------------------------------------------------------------------------ */
 int keep_memory_open(struct keep **out);
 size_t keep_memory_count(struct keep *keep); /* of keys */
@@ -69,8 +69,14 @@ size_t keep_memory_count(struct keep *keep); /* of keys */
 /* -- keep_lmdb.c -------------------------------------------------------------------------------------------------- */
 /* A new one in an empty directory, with one key. */
 int keep_lmdb_make(const char *path, const struct keep_write *first);
-/* One that was made.  Besides: -EBADMSG (damaged), -EPROTO (another version of LMDB). */
+/* One that was made. Returns 0; -EBADMSG (damaged) or -EIO (unreadable), and *out all the same: whoever begins or commits gets that error, until reopen;
+ * -EPROTO (another version of LMDB) and the like. */
 int keep_lmdb_open(const char *path, size_t map_size, struct keep **out);
+/* From now on whoever begins or commits gets that error, until reopen. */
+void keep_lmdb_break(struct keep *keep, int error);
+/* Environments that may be open at once, of all keeps; and how many are. More are open only while all of them are in use. */
+void keep_lmdb_limit(size_t open);
+size_t keep_lmdb_open_count(void);
 
 /* -- place.c: the directory of a node ------------------------------------------------------------------------------ */
 struct place {

@@ -9,6 +9,9 @@
  * Bus.    A page that the disk cannot read is a SIGBUS: whatever touches the map does so in bus_guard.  A look that is left in the middle costs nothing: its
  *         transaction is ended as always.  A write that is left in the middle cannot be ended (LMDB knows frames that are gone), and holds LMDB's mutex for writers, which
  *         is in a list of its thread's: the environment stays as it is until the process ends (`lost`).  Looks go on in it.
+ * Open.   An environment takes three descriptors and some memory, so at most `opened.max` are open at a time. One is opened when a view or commit needs it,
+ *         and the one that was used longest ago, roughly, is closed: a clock, `recent` is its bit. Nothing is lost by that: a closed environment is a file.
+ *         Locks: a gate may be held while opened.lock is taken, never the other way round; no two gates are held at once.
  * Readers Transactions of looks are kept and renewed: that takes no mutex of LMDB's, which a SIGBUS would leave locked.
  * Why     not MDB_WRITEMAP or MDB_NOSYNC: the first turns a wild pointer and a full disk into SIGBUS, the second orders nothing.
  */
@@ -17,6 +20,9 @@
 
 #include <fcntl.h>
 #include <lmdb.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,24 +37,41 @@
 #define LOCK_SIZE 65536 /* more than LMDB wants for so many readers */
 #define RESERVE_MAX ((size_t)8 << 20)
 #define DOUBLING 0x80000000u /* somebody sleeps until there are no readers */
+#define OPEN_MAX 4096 /* environments, unless keep_lmdb_limit says less */
+#define LARGE_BLOCK (1 << 20)
 
 struct keep_lmdb {
     struct keep keep;
     char *path;
-    MDB_env *env; /* NULL: it could not be opened anew */
+    MDB_env *env; /* NULL: not open */
+    unsigned flags; /* MDB_RDONLY: after a commit that failed */
+    int why; /* not 0: it cannot be opened, until reopen */
     MDB_dbi dbi;
     size_t map, map_max;
     size_t reserved; /* bytes of the file that have disk blocks */
     size_t page;
     struct wefti_lock gate; /* taken to begin a view; held while the map is doubled */
     _Atomic uint32_t readers; /* views under way, and DOUBLING */
+    bool writing; /* under the gate: a commit is under way */
     struct wefti_lock spare_lock;
     MDB_txn *spare[SPARES]; /* transactions of looks that have ended */
     unsigned spares;
     _Atomic bool shut; /* no look can begin */
     bool lost;
     struct keep_lmdb *next; /* of the lost */
+    /* In `opened`, under its lock. */
+    struct keep_lmdb *newer, *older;
+    bool listed, evicting;
+    _Atomic bool recent; /* used since the clock passed it */
 };
+
+/* The environments that are open, and may be closed. */
+static struct {
+    struct wefti_lock lock;
+    struct keep_lmdb *newest, *oldest;
+    size_t count; /* open, or being opened; those that are not listed too */
+    size_t max;
+} opened = {.max = OPEN_MAX};
 
 static struct wefti_lock lost_lock;
 static struct keep_lmdb *lost; /* what cannot be given back, but is known */
@@ -67,6 +90,144 @@ static int of_lmdb(int error) {
     case MDB_READERS_FULL: return -EAGAIN;
     default: return error > 0 ? -error : -EIO; /* MDB_PANIC: a commit failed before */
     }
+}
+
+/* -- Open ones ------------------------------------------------------------------------------------------------------ */
+
+void keep_lmdb_limit(size_t open) {
+    wefti_lock_take(&opened.lock);
+    opened.max = open < 1 ? 1 : open < OPEN_MAX ? open : OPEN_MAX;
+    wefti_lock_give(&opened.lock);
+}
+
+size_t keep_lmdb_open_count(void) {
+    wefti_lock_take(&opened.lock);
+    size_t count = opened.count;
+    wefti_lock_give(&opened.lock);
+    return count;
+}
+
+/* Under the lock of `opened`. */
+static void list(struct keep_lmdb *self) {
+    self->newer = NULL;
+    self->older = opened.newest;
+    *(opened.newest ? &opened.newest->newer : &opened.oldest) = self;
+    opened.newest = self;
+    self->listed = true;
+}
+
+static void unlist(struct keep_lmdb *self) {
+    if (!self->listed)
+        return;
+    *(self->newer ? &self->newer->older : &opened.newest) = self->older;
+    *(self->older ? &self->older->newer : &opened.oldest) = self->newer;
+    self->listed = false;
+}
+
+/* Under the gate, without views or a commit. */
+static void close_env(struct keep_lmdb *self) {
+    for (; self->spares; self->spares--)
+        mdb_txn_abort(self->spare[self->spares - 1]);
+    if (self->env)
+        mdb_env_close(self->env);
+    self->env = NULL;
+}
+
+/* Close one that nobody uses. False: all are in use. */
+static bool evict(void) {
+    wefti_lock_take(&opened.lock);
+    size_t tries = 2 * opened.count;
+    wefti_lock_give(&opened.lock);
+    while (tries--) {
+        wefti_lock_take(&opened.lock);
+        struct keep_lmdb *self = opened.oldest;
+        bool skipped = self && xchg_relaxed(&self->recent, false); /* a hint */
+        if (self) {
+            unlist(self);
+            if (skipped)
+                list(self);
+            else
+                self->evicting = true; /* it is not freed meanwhile: close_keep waits */
+        }
+        wefti_lock_give(&opened.lock);
+        if (!self)
+            return false;
+        if (skipped)
+            continue;
+        wefti_lock_take(&self->gate);
+        bool open = self->env != NULL;
+        bool unused = open && load_acquire(&self->readers) == 0 &&
+                      !self->writing; /* pairs with end: what was read is no longer */
+        if (unused)
+            close_env(self);
+        wefti_lock_give(&self->gate);
+        wefti_lock_take(&opened.lock);
+        self->evicting = false;
+        opened.count -= unused;
+        if (open && !unused)
+            list(self);
+        wefti_lock_give(&opened.lock);
+        if (unused)
+            return true;
+    }
+    return false;
+}
+
+/* One more may be opened: counted. If all are in use, the limit is exceeded rather than a shard stopped. */
+static void make_room(void) {
+    for (bool full = true; full;) {
+        wefti_lock_take(&opened.lock);
+        full = opened.count >= opened.max;
+        opened.count += !full;
+        wefti_lock_give(&opened.lock);
+        if (full && !evict()) {
+            wefti_lock_take(&opened.lock);
+            opened.count++;
+            wefti_lock_give(&opened.lock);
+            return;
+        }
+    }
+}
+
+/* It was opened, or could not be. */
+static void opened_now(struct keep_lmdb *self, bool open) {
+    wefti_lock_take(&opened.lock);
+    if (open)
+        list(self);
+    else
+        opened.count--;
+    wefti_lock_give(&opened.lock);
+}
+
+static int open_env(struct keep_lmdb *self, unsigned flags);
+
+/* Returns 0 with the gate held and the environment open; or an error, without. */
+static int take_open(struct keep_lmdb *self) {
+    if (!load_relaxed(&self->recent)) /* a hint */
+        store_relaxed(&self->recent, true);
+    wefti_lock_take(&self->gate);
+    if (!self->env && !self->why) {
+        wefti_lock_give(&self->gate);
+        make_room();
+        wefti_lock_take(&self->gate);
+        bool mine = !self->env && !self->why;
+        int error = !mine ? 0 : pages_look(self->path); /* LMDB believes what it reads */
+        if (mine && !error)
+            error = open_env(self, self->flags);
+        if (error == -EIO || error == -EBADMSG) {
+            self->why = error;
+            store_relaxed(&self->keep.unreadable, true); /* a look */
+        }
+        opened_now(self, mine && !error);
+        if (error) {
+            wefti_lock_give(&self->gate);
+            return error;
+        }
+    }
+    int why = self->why;
+    if (why)
+        wefti_lock_give(&self->gate);
+    return why;
 }
 
 /* -- Reading ------------------------------------------------------------------------------------------------------ */
@@ -89,15 +250,15 @@ static int begin(struct keep *keep, bool own, struct keep_view *view) {
     int error = 0;
     if (load_relaxed(&self->shut)) /* a look */
         return -EIO;
-    wefti_lock_take(&self->gate);
-    add_relaxed(&self->readers, 1); /* under the gate: who doubles sees it, or has not begun */
-    bool open = self->env != NULL;
+    if ((error = take_open(self)))
+        return error;
+    add_relaxed(&self->readers, 1); /* under the gate: whoever closes it sees this, or has not begun */
     wefti_lock_give(&self->gate);
     wefti_lock_take(&self->spare_lock);
     if (self->spares)
         beginning.txn = self->spare[--self->spares];
     wefti_lock_give(&self->spare_lock);
-    if (!open || bus_guard(begin_txn, &beginning, &error)) {
+    if (bus_guard(begin_txn, &beginning, &error)) {
         store_relaxed(&self->shut, true); /* the meta pages: nothing can be read */
         store_relaxed(&keep->unreadable, true);
         error = EIO;
@@ -260,32 +421,38 @@ static int attempt(void *arg) {
 
 static void lose(struct keep_lmdb *self) {
     self->lost = true;
+    wefti_lock_take(&opened.lock);
+    unlist(self); /* never closed */
+    wefti_lock_give(&opened.lock);
     wefti_lock_take(&lost_lock);
     self->next = lost;
     lost = self;
     wefti_lock_give(&lost_lock);
 }
 
-static int open_env(struct keep_lmdb *self, unsigned flags);
-
 /* LMDB does not even read where a commit has failed. */
 static void open_anew(struct keep_lmdb *self) {
     close_gate(self);
-    for (; self->spares; self->spares--) /* nobody is in a look */
-        mdb_txn_abort(self->spare[self->spares - 1]);
-    mdb_env_close(self->env);
-    if (open_env(self, MDB_RDONLY))
+    close_env(self);
+    self->flags = MDB_RDONLY;
+    if (open_env(self, self->flags)) {
         self->env = NULL;
+        self->why = -EIO;
+        store_relaxed(&self->keep.unreadable, true); /* a look */
+        wefti_lock_take(&opened.lock);
+        unlist(self);
+        opened.count--;
+        wefti_lock_give(&opened.lock);
+    }
     open_gate(self);
 }
 
-static int commit(struct keep *keep, const struct keep_write *writes, size_t count) {
-    struct keep_lmdb *self = (struct keep_lmdb *)(void *)keep;
+static int commit_open(struct keep_lmdb *self, const struct keep_write *writes, size_t count) {
     struct attempt all = {self, writes, count, false, false};
     int error = 0;
     for (;;) {
         if (bus_guard(attempt, &all, &error)) {
-            store_relaxed(&keep->unreadable, true); /* a look */
+            store_relaxed(&self->keep.unreadable, true); /* a look */
             if (all.writing)
                 lose(self);
             return -EIO;
@@ -302,21 +469,85 @@ static int commit(struct keep *keep, const struct keep_write *writes, size_t cou
     return keep_may_go_on(error) ? -EIO : error;
 }
 
+static int commit(struct keep *keep, const struct keep_write *writes, size_t count) {
+    struct keep_lmdb *self = (struct keep_lmdb *)(void *)keep;
+    int error = take_open(self);
+    if (error)
+        return error == -EMFILE || error == -ENFILE ? -ENOMEM : error; /* nothing was written: it may be tried again */
+    self->writing = true;
+    wefti_lock_give(&self->gate);
+    error = commit_open(self, writes, count);
+    if (!self->lost) {
+        wefti_lock_take(&self->gate);
+        self->writing = false;
+        wefti_lock_give(&self->gate);
+    }
+    return error;
+}
+
 /* -- Opening ------------------------------------------------------------------------------------------------------ */
 
 static void close_keep(struct keep *keep) {
     struct keep_lmdb *self = (struct keep_lmdb *)(void *)keep;
+    bool evicting = true;
     if (self->lost)
         return;
-    for (; self->spares; self->spares--)
-        mdb_txn_abort(self->spare[self->spares - 1]);
-    if (self->env)
-        mdb_env_close(self->env);
+    while (evicting) {
+        wefti_lock_take(&opened.lock);
+        evicting = self->evicting;
+        if (!evicting) {
+            unlist(self);
+            opened.count -= self->env != NULL;
+        }
+        wefti_lock_give(&opened.lock);
+        if (evicting)
+            sched_yield();
+    }
+    close_env(self);
     free(self->path);
     free(self);
 }
 
-static const struct keep_ops ops = {begin, get, end, commit, close_keep};
+/* After the disk was repaired, by the shard's runner. */
+static int reopen(struct keep *keep) {
+    struct keep_lmdb *self = (struct keep_lmdb *)(void *)keep;
+    if (self->lost)
+        return -ENOTRECOVERABLE;
+    for (bool evicting = true; evicting;) {
+        close_gate(self);
+        wefti_lock_take(&opened.lock);
+        evicting = self->evicting;
+        if (!evicting) { /* and it is not while it is not listed */
+            unlist(self);
+            opened.count -= self->env != NULL;
+        }
+        wefti_lock_give(&opened.lock);
+        if (evicting) {
+            open_gate(self);
+            sched_yield();
+        }
+    }
+    close_env(self);
+    self->flags = 0;
+    self->why = 0;
+    store_relaxed(&self->shut, false); /* looks */
+    store_relaxed(&keep->unreadable, false);
+    open_gate(self);
+    int error = take_open(self);
+    if (!error)
+        wefti_lock_give(&self->gate);
+    return error;
+}
+
+void keep_lmdb_break(struct keep *keep, int error) {
+    struct keep_lmdb *self = (struct keep_lmdb *)(void *)keep;
+    wefti_lock_take(&self->gate);
+    self->why = error;
+    store_relaxed(&keep->unreadable, true); /* a look */
+    wefti_lock_give(&self->gate);
+}
+
+static const struct keep_ops ops = {begin, get, end, commit, close_keep, reopen};
 
 struct opening {
     struct keep_lmdb *self;
@@ -356,8 +587,10 @@ static int open_env(struct keep_lmdb *self, unsigned flags) {
         store_relaxed(&self->keep.unreadable, true); /* a look */
         result = EIO;
     }
-    if (result)
+    if (result) {
         mdb_env_close(self->env);
+        self->env = NULL;
+    }
     return of_lmdb(result);
 }
 
@@ -374,42 +607,58 @@ static int make_lock(const char *path) {
     return error;
 }
 
-static int open_keep(const char *path, size_t map_size, struct keep_lmdb **out) {
+/* LMDB takes blocks of 2 and 1 MiB for each environment, and touches little of them. Once such a block has been freed, malloc would give it from its heap
+ * and clear it: 2 MiB of resident memory per shard that was made. With a fixed threshold large blocks are always maps of their own. */
+static void fix_threshold(void) {
+#ifdef M_MMAP_THRESHOLD
+    mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
+#endif
+}
+
+static int new_keep(const char *path, size_t map_size, struct keep_lmdb **out) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, fix_threshold);
     bus_begin();
-    int error = make_lock(path);
-    struct keep_lmdb *self = error ? NULL : mem_new(sizeof *self);
+    struct keep_lmdb *self = mem_new(sizeof *self);
     if (!self || !(self->path = mem_new(strlen(path) + 1))) {
         free(self);
-        return error ? error : -ENOMEM;
+        return -ENOMEM;
     }
     strcpy(self->path, path);
     self->keep.ops = &ops;
     self->map_max = (map_size + 65535) & ~(size_t)65535;
     self->map = self->map_max < MAP_FIRST ? self->map_max : MAP_FIRST;
-    if ((error = open_env(self, 0))) {
-        free(self->path);
-        free(self);
-        return error;
-    }
     *out = self;
     return 0;
 }
 
 int keep_lmdb_make(const char *path, const struct keep_write *first) {
     struct keep_lmdb *self;
-    int error = open_keep(path, MAP_FIRST, &self);
+    int error = new_keep(path, MAP_FIRST, &self);
     if (error)
         return error;
-    error = commit(&self->keep, first, 1);
+    make_room();
+    error = make_lock(path);
+    if (!error)
+        error = open_env(self, 0); /* there are no pages to look at */
+    opened_now(self, !error);
+    if (!error)
+        error = commit(&self->keep, first, 1);
     close_keep(&self->keep);
     return error;
 }
 
 int keep_lmdb_open(const char *path, size_t map_size, struct keep **out) {
     struct keep_lmdb *self;
-    int error = pages_look(path); /* LMDB believes what it reads */
-    if (error || (error = open_keep(path, map_size, &self)))
+    int error = new_keep(path, map_size, &self);
+    if (error)
         return error;
+    if (!(error = make_lock(path)) && !(error = take_open(self)))
+        wefti_lock_give(&self->gate);
+    else if (error != -EIO && error != -EBADMSG) {
+        close_keep(&self->keep);
+        return error;
+    }
     *out = &self->keep;
-    return 0;
+    return error;
 }

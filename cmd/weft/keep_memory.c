@@ -122,8 +122,13 @@ static void close_keep(struct keep *keep) {
     free(self);
 }
 
+static int reopen(struct keep *keep) {
+    store_relaxed(&keep->unreadable, false); /* a look */
+    return 0;
+}
+
 int keep_memory_open(struct keep **out) {
-    static const struct keep_ops ops = {begin, get, end, commit, close_keep};
+    static const struct keep_ops ops = {begin, get, end, commit, close_keep, reopen};
     struct keep_memory *self = mem_new(sizeof *self);
     if (!self || !(self->bucket = mem_new(64 * sizeof(struct entry *)))) {
         free(self);

@@ -9,6 +9,9 @@
 #include "shard.h"
 
 #define MAP_SIZE ((size_t)1 << 30)
+#define POOL_BYTES ((size_t)64 << 20)
+#define TOTAL_BYTES ((size_t)512 << 20)
+#define OTHER_DESCRIPTORS 64
 #define GAS_LIMIT 10000000u
 #define BLOCK_GAS 100000000u
 #define LUA_TIME INT64_C(2000000000)
@@ -47,16 +50,16 @@ static int open_shard(void *self, const char *name, void **shard_state, uint64_t
             error = -EBADMSG; /* another shard's files */
         shard->keep->ops->end(&view);
     }
-    if (error && shard->keep) {
-        shard->keep->ops->close(shard->keep);
-        shard->keep = NULL;
-    }
-    if (book->starting && (error == -EIO || error == -EBADMSG)) {
+    if (!error)
+        read_times(shard->keep, shard->head.number, &shard->times);
+    if (book->starting && shard->keep && (error == -EIO || error == -EBADMSG)) {
         bytes_free(&shard->head.runs);
         shard->head = (struct head){0};
-        int broken = keep_broken_open(error, &shard->keep);
-        error = broken ? broken : (read_seen(shard, error), 0);
+        keep_lmdb_break(shard->keep, error);
+        error = (read_seen(shard, error), 0);
     }
+    if (error && shard->keep)
+        shard->keep->ops->close(shard->keep);
     if (error) {
         bytes_free(&shard->head.runs);
         free(shard);
@@ -98,6 +101,29 @@ static const char *words_of(int error) {
                               : strerror(-error);
 }
 
+const char *ledger_refusal(ledger *book, const char *name, const hash32 *tx) {
+    weft_shard *found = weft_shard_find(book->lane, name);
+    struct ledger_shard *shard = found ? weft_shard_store_state(found) : NULL;
+    int why = 0;
+    if (shard) {
+        wefti_lock_take(&shard->lock);
+        why = pending_why(&shard->pending, tx);
+        wefti_lock_give(&shard->lock);
+    }
+    switch (why) {
+    case 0: return "";
+    case -EALREADY: return "its nonce was not the sender's next: a transaction before it was refused";
+    case -EIO: return "the shard is stopped: its disk failed";
+    case -EBADMSG: return "the shard is stopped: its store is damaged";
+    case -ECANCELED:
+    case -ESHUTDOWN: return "the node was stopped before its turn";
+    case -ENOMEM: return "the node had no memory for its block";
+    case -ENOSPC: return "the disk had no room for its block";
+    case -EFBIG: return "the shard's store has reached --map-size";
+    default: return strerror(-why);
+    }
+}
+
 static void batch_failed(void *arg, weft_shard *shard, const weft_batch *batch, int error) {
     weft_shard_info info;
     uint64_t unsaid;
@@ -133,20 +159,27 @@ static int open_existing(void *arg, const char *name, const char *folder) {
     return error;
 }
 
-/* Three descriptors a shard: as many as we may. */
-static void raise_limit(void) {
+/* As many descriptors as the process may have. Three are taken by each environment that is open; the others are for connections and files. */
+static void share_descriptors(size_t others) {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return;
+    if (limit.rlim_cur < limit.rlim_max) {
         limit.rlim_cur = limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit);
     }
+    size_t all = limit.rlim_cur, kept = others < all / 2 ? others : all / 2;
+    keep_lmdb_limit((all - kept) / 3);
 }
 
 static struct ledger_config settled(struct ledger_config config) {
     config.max_pool = config.max_pool ? config.max_pool : 100000;
+    config.max_pool_bytes = config.max_pool_bytes ? config.max_pool_bytes : POOL_BYTES;
+    config.max_total_bytes = config.max_total_bytes ? config.max_total_bytes : TOTAL_BYTES;
     config.max_batch = config.max_batch ? config.max_batch : 4096;
     config.max_batch = config.max_batch < BLOCK_TXS_MAX ? config.max_batch : BLOCK_TXS_MAX;
     config.max_shards = config.max_shards ? config.max_shards : 16384;
+    config.other_descriptors = config.other_descriptors ? config.other_descriptors : OTHER_DESCRIPTORS;
     config.map_size = config.map_size ? config.map_size : MAP_SIZE;
     config.gas_limit = config.gas_limit ? config.gas_limit : GAS_LIMIT;
     config.block_gas = config.block_gas ? config.block_gas : BLOCK_GAS;
@@ -155,7 +188,7 @@ static struct ledger_config settled(struct ledger_config config) {
     return config;
 }
 
-/* Each waits for the disk twice a block, and the disk is faster when several wait. */
+/* With a store a worker waits for the disk twice per block, without using a CPU meanwhile (docs/decisions/0042). */
 static unsigned ledger_workers(const struct ledger_config *config) {
     return config->workers ? config->workers : config->dir ? 4 * wefti_cpu_count() : 0;
 }
@@ -169,16 +202,16 @@ int ledger_open(const struct ledger_config *config, ledger **out, char *why, siz
     book->config = settled(*config);
     book->place.lock = -1;
     int error = 0;
-    if (config->dir) {
-        raise_limit();
-        if ((error = place_open(&book->place, config->dir, why, room)))
-            goto failed;
-    }
+    share_descriptors(book->config.other_descriptors);
+    if (config->dir && (error = place_open(&book->place, config->dir, why, room)))
+        goto failed;
     weft_lane_config lane = WEFT_LANE_CONFIG_INIT;
     lane.workers = ledger_workers(config);
     lane.quantum = config->quantum;
     lane.max_batch = book->config.max_batch;
     lane.max_pool = book->config.max_pool;
+    lane.max_pool_bytes = book->config.max_pool_bytes;
+    lane.max_total_bytes = book->config.max_total_bytes;
     lane.executor = (weft_executor){batch_execute, batch_release, book};
     lane.store = (weft_store){open_shard, batch_commit, batch_fatal, close_shard, book};
     lane.failed = batch_failed;
@@ -210,8 +243,47 @@ void ledger_close(ledger *book) {
         next = made->next;
         made_free(made);
     }
+    chunks_free(&book->chunks);
     place_close(&book->place);
     free(book);
+}
+
+/* As the shard's runner. */
+static int reload(void *arg, void *shard_state, uint64_t *next_block) {
+    struct ledger_shard *shard = shard_state;
+    struct ledger *book = arg;
+    struct head head = {0};
+    int error = shard->keep->ops->reopen(shard->keep);
+    if (!error)
+        error = keep_look(shard->keep, read_head, &head);
+    if (!error && strcmp(head.shard, shard->name))
+        error = -EBADMSG;
+    if (error) {
+        bytes_free(&head.runs);
+        if (book->place.dir && error != -ENOTRECOVERABLE)
+            keep_lmdb_break(shard->keep, error);
+        return error;
+    }
+    bytes_free(&shard->head.runs);
+    shard->head = head;
+    read_times(shard->keep, head.number, &shard->times);
+    store_relaxed(&shard->said, false); /* a look */
+    *next_block = head.number + 1;
+    return 0;
+}
+
+int ledger_shard_restart(ledger *book, const char *name) {
+    weft_shard *shard = weft_shard_find(book->lane, name);
+    weft_shard_info info;
+    if (!shard)
+        return -ENOENT;
+    if (load_acquire(&book->draining))
+        return -ESHUTDOWN;
+    ledger_shard_info(shard, &info);
+    if (info.state != WEFT_SHARD_STOPPED)
+        return 0;
+    int error = weft_shard_restart(shard, reload, book);
+    return error == -EBUSY ? -EAGAIN : error;
 }
 
 weft_lane *ledger_lane(ledger *book) { return book->lane; }
@@ -311,7 +383,7 @@ static int enter(struct ledger_shard *shard, weft_shard *into, struct offer *off
         error = admit(&shard->pending, shard->keep, &offer->ids[admitted], &offer->txs[admitted], why, room);
     if (!error && (error = weft_shard_submit_many(into, offer->pooled, offer->count, NULL)))
         say(error, why, room, "%s",
-            error == -EAGAIN ? "the shard's pool is full: try later"
+            error == -EAGAIN ? "the shard's pool, or all pools together, are full: try later"
             : error == -EIO  ? "the shard is stopped"
                              : strerror(-error));
     while (error && admitted--)

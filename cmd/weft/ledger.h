@@ -67,6 +67,9 @@ struct ledger_config {
     int64_t lua_time; /* ns of a CPU, likewise; 0 = 2 s */
     ledger_told_fn told;
     void *arg;
+    size_t max_pool_bytes; /* bytes of transactions that wait in a shard; 0 = 64 MiB */
+    size_t max_total_bytes; /* the same for all shards together; 0 = 512 MiB */
+    size_t other_descriptors; /* that open shards leave to the rest of the process, or half of all; 0 = 64 */
 };
 
 /* Open or make a ledger, with all shards that its directory has; one that is damaged, or cannot be read, is there and stopped.  On failure `why` gets a sentence.
@@ -80,11 +83,22 @@ bool ledger_drain(ledger *ledger, int64_t deadline_ms);
 weft_lane *ledger_lane(ledger *ledger);
 
 /* Into the pool of a shard, made if need be, then scheduled: all of them or none; what is refused for its bytes or nonces makes no shard.  ids[i]: of the i-th.
- * Returns 0; -EINVAL (bytes that are no transaction, a bad name: `why` says so); -EAGAIN (pool full: try later); -EALREADY (one of them was
+ * Returns 0; -EINVAL (bytes that are no transaction, a bad name: `why` says so); -EAGAIN (the pool, or all pools together, are full: try later); -EALREADY (one of them was
  * taken before, or its nonce is used); -EIO (the shard is stopped); -EUSERS (too many shards); -ENOSPC (no
  * room on the disk to make the shard); -ESHUTDOWN; -ENOMEM. */
 int ledger_submit(ledger *ledger, const char *shard, const weft_tx *txs, size_t count, hash32 *ids, char *why,
                   size_t room);
+
+/* Read a stopped shard's store anew, and take transactions again. For one that is not stopped: nothing. Blocks the thread.
+ *
+ * Returns 0, or
+ *   -ENOENT     no such shard
+ *   -EAGAIN     its last turn has not ended; retry
+ *   -ENOTRECOVERABLE  a write met a page that could not be read, and was left in the middle; only a restart of the node helps
+ *   -EIO        the disk still cannot read it
+ *   -EBADMSG    it is damaged
+ *   -ESHUTDOWN  the node is stopping */
+int ledger_shard_restart(ledger *ledger, const char *shard);
 
 /* Reads.  `use` is called at most once, during the call, with memory that is valid only then.  Returns 0 and calls it; -ENOENT;
  * -EIO (the disk cannot read it: the shard is stopped from then on); -EBADMSG (damaged); -ENOMEM. */
@@ -92,6 +106,8 @@ int ledger_submit(ledger *ledger, const char *shard, const weft_tx *txs, size_t 
 void ledger_shard_info(weft_shard *shard, weft_shard_info *out);
 /* -EIO and the like: the store cannot tell. */
 int ledger_tx_look(ledger *ledger, const char *shard, const hash32 *tx, enum tx_status *out);
+/* Why a transaction was refused, in words; "": it was not, or that is forgotten. */
+const char *ledger_refusal(ledger *ledger, const char *shard, const hash32 *tx);
 /* The same; TX_UNKNOWN then. */
 enum tx_status ledger_tx_status(ledger *ledger, const char *shard, const hash32 *tx);
 int ledger_receipt_get(ledger *ledger, const char *shard, const hash32 *tx,

@@ -66,6 +66,7 @@ static const struct rpc_method methods[] = {
     {"node_metrics", false, node_metrics, {{0}}},
     {"shard_list", false, node_shard_list, {{"prefix", RPC_STRING}, {"after", RPC_STRING}, {"limit", RPC_UINT}}},
     {"shard_status", false, node_shard_status, {{"shard", RPC_STRING | RPC_REQUIRED}}},
+    {"shard_restart", true, node_shard_restart, {{"shard", RPC_STRING | RPC_REQUIRED}}},
     {"tx_submit",
      true,
      node_tx_submit,

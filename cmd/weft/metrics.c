@@ -27,6 +27,7 @@ void node_metrics_json(struct node *node, struct text *out) {
     text_name_u64(out, "running", totals.running);
     text_name_u64(out, "pending", totals.pending);
     text_name_u64(out, "pooled", totals.pooled);
+    text_name_u64(out, "pooled_bytes", weft_lane_pooled_bytes(ledger_lane(node->ledger)));
     text_name_u64(out, "queued", weft_lane_queued(ledger_lane(node->ledger)));
     text_name_u64(out, "onlookers", load_relaxed(&node->feed.onlookers));
     text_name_u64(out, "context_updates", load_relaxed(&node->context.updates));
@@ -93,6 +94,8 @@ void node_metrics_text(struct node *node, struct text *out) {
     figure(out, "shards_running", "gauge", "Shards that run now.", totals.running);
     figure(out, "shards_queued", "gauge", "Shards that wait for a worker.", weft_lane_queued(lane));
     figure(out, "txs_pooled", "gauge", "Transactions that are not in a block yet.", totals.pooled);
+    figure(out, "pooled_bytes", "gauge", "Memory reserved for transactions that are not in a block yet.",
+           weft_lane_pooled_bytes(lane));
     figure(out, "txs_accepted_total", "counter", "Transactions taken into a pool.", load_relaxed(&meter->accepted));
     head(out, "txs_total", "counter", "Transactions in blocks.");
     labelled(out, "txs_total", "status", "ok", load_relaxed(&meter->ok));

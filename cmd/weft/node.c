@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -24,6 +23,7 @@
 
 #define SECOND INT64_C(1000000000)
 #define DRAIN_MS 20000
+#define OTHER_DESCRIPTORS 64 /* beside connections and shards */
 #define LINGER (5 * SECOND) /* for requests under way, after that: 25 s in all, and 5 to close */
 
 static const char me[] = "weft node";
@@ -236,14 +236,6 @@ static void announce(const struct node *node, const struct ledger_config *config
     clearerr(stdout); /* a node that nobody listens to works all the same */
 }
 
-static void raise_descriptors(void) {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
 static int run_node(struct node *node, struct ledger_config *config, weft_config *runtime, weft_io *listener,
                     unsigned connections, const char *token_file) {
     char why[256] = "";
@@ -253,7 +245,6 @@ static int run_node(struct node *node, struct ledger_config *config, weft_config
     node->dir = config->dir;
     node->started = weft_now();
     node->started_at = (uint64_t)time(NULL);
-    raise_descriptors();
     signal(SIGPIPE, SIG_IGN); /* what it prints to may go */
     struct sigaction hangup;
     bool nohup = sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
@@ -294,7 +285,7 @@ static const char usage[] =
 int command_node(int argc, char **argv) {
     const char *data = "data", *listen = "127.0.0.1:7711", *token_file = NULL, *source = "wall";
     uint64_t connections = 1000, shard_workers = 0, workers = 0, pool = 0, batch = 0, shards = 0, map = 0, gas = 0,
-             lua = 0;
+             lua = 0, pool_bytes = 0, total_bytes = 0;
     int64_t quantum = WEFT_LANE_QUANTUM, every = 12 * SECOND;
     bool memory = false;
     struct option_many hosts = {.count = 0};
@@ -311,6 +302,9 @@ int command_node(int argc, char **argv) {
         {"max-connections", 0, OPTION_COUNT, &connections, "N", "at once; more wait (1000)", 0},
         {"quantum", 'q', OPTION_TIME, &quantum, "MS", "a shard's turn (100ms); 0: one batch", 1000000},
         {"max-pool", 0, OPTION_COUNT, &pool, "N", "transactions that wait in a shard (100000)", 0},
+        {"max-pool-bytes", 0, OPTION_SIZE, &pool_bytes, "SIZE", "memory of the transactions that wait in a shard (64M)",
+         0},
+        {"max-total-bytes", 0, OPTION_SIZE, &total_bytes, "SIZE", "the same for all shards together (512M)", 0},
         {"max-batch", 0, OPTION_COUNT, &batch, "N", "transactions in a block (4096)", 0},
         {"max-shards", 0, OPTION_COUNT, &shards, "N", "shards (16384)", 0},
         {"map-size", 0, OPTION_SIZE, &map, "SIZE", "the most a shard's store may grow to (1G)", 0},
@@ -333,11 +327,14 @@ int command_node(int argc, char **argv) {
                                    .workers = (unsigned)shard_workers,
                                    .quantum = quantum,
                                    .max_pool = pool,
+                                   .max_pool_bytes = pool_bytes,
+                                   .max_total_bytes = total_bytes,
                                    .max_batch = batch,
                                    .max_shards = shards,
                                    .map_size = map,
                                    .gas_limit = gas,
                                    .lua_memory = lua};
+    config.other_descriptors = connections + OTHER_DESCRIPTORS;
     weft_config runtime = WEFT_CONFIG_INIT;
     runtime.workers = (unsigned)workers;
     runtime.name = "rpc";

@@ -65,6 +65,7 @@ bool node_param_shard(struct rpc_call *call, int param, const char **out);
 weft_shard *node_known_shard(struct rpc_call *call, int param);
 void node_shard_list(struct rpc_call *call);
 void node_shard_status(struct rpc_call *call);
+void node_shard_restart(struct rpc_call *call);
 void node_tx_status(struct rpc_call *call);
 void node_receipt_get(struct rpc_call *call);
 void node_block_get(struct rpc_call *call);

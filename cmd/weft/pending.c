@@ -143,13 +143,19 @@ void pending_done(struct pending *pending, const hash32 *id) {
         forget(pending, at);
 }
 
-void pending_refuse(struct pending *pending, const hash32 *id, uint64_t nonce) {
+int pending_why(const struct pending *pending, const hash32 *id) {
+    struct pending_tx **at = find(pending, id);
+    return at && !(*at)->sender ? (*at)->why : 0;
+}
+
+void pending_refuse(struct pending *pending, const hash32 *id, uint64_t nonce, int why) {
     struct pending_tx **at = find(pending, id), *tx = at ? *at : NULL;
     if (!tx || !tx->sender)
         return;
     tx->sender->nonce = nonce;
     leave(pending, tx->sender);
     tx->sender = NULL;
+    tx->why = why;
     tx->newer = NULL;
     *(pending->newest ? &pending->newest->newer : &pending->oldest) = tx;
     pending->newest = tx;

@@ -20,6 +20,7 @@ struct pending_tx {
     struct pending_tx *next;  /* in its bucket */
     struct pending_tx *newer; /* of those refused */
     struct pending_sender *sender; /* NULL: refused */
+    int why; /* it was refused: a negative error */
     hash32 id;
 };
 struct pending {
@@ -39,8 +40,10 @@ int pending_add(struct pending *pending, const hash32 *id, const char *sender, u
 void pending_take_back(struct pending *pending, const hash32 *id);
 /* It is in a block. */
 void pending_done(struct pending *pending, const hash32 *id);
-/* It will not be.  Its sender goes on with `nonce`. */
-void pending_refuse(struct pending *pending, const hash32 *id, uint64_t nonce);
+/* It will not be, because of that error. Its sender goes on with `nonce`. */
+void pending_refuse(struct pending *pending, const hash32 *id, uint64_t nonce, int why);
+/* Why it was refused: a negative error; 0: it was not, or that is forgotten. */
+int pending_why(const struct pending *pending, const hash32 *id);
 void pending_free(struct pending *pending);
 
 #endif

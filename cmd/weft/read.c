@@ -37,6 +37,27 @@ static int read_block(struct keep_view *view, uint64_t number, struct block_view
     return found < 0 ? found : !found ? -ENOENT : block_open(value, size, out);
 }
 
+struct times_wanted {
+    uint64_t number;
+    struct block_times times;
+};
+
+static int look_at_times(struct keep_view *view, void *arg) {
+    struct times_wanted *wanted = arg;
+    struct block_view block;
+    int error = read_block(view, wanted->number, &block);
+    if (!error)
+        wanted->times = (struct block_times){block.about.time, block.about.env.timestamp};
+    return error;
+}
+
+void read_times(struct keep *keep, uint64_t number, struct block_times *out) {
+    struct times_wanted wanted = {.number = number};
+    *out = (struct block_times){0};
+    if (number && keep_look(keep, look_at_times, &wanted) == 0)
+        *out = wanted.times;
+}
+
 /* -- Values --------------------------------------------------------------------------------------------------------- */
 
 struct wanted {

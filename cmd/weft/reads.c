@@ -1,6 +1,8 @@
-/* reads.c - methods that only look. */
+/* reads.c - methods about shards, transactions, blocks and state. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <weft/blocking.h>
 
 #include "node.h"
 #include "submit.h"
@@ -151,9 +153,49 @@ void node_shard_status(struct rpc_call *call) {
         node_shard_json(shard, call->out);
 }
 
+struct restart {
+    struct node *node;
+    const char *shard;
+};
+
+static int restart(void *arg) {
+    struct restart *restart = arg;
+    return ledger_shard_restart(restart->node->ledger, restart->shard);
+}
+
+/* It reads the disk: on a thread that may block. */
+void node_shard_restart(struct rpc_call *call) {
+    struct restart job = {call->node, NULL};
+    int result = 0;
+    weft_shard *shard = node_known_shard(call, 0);
+    if (!shard)
+        return;
+    job.shard = param_text(call, 0);
+    int error = weft_blocking(restart, &job, &result, WEFT_NEVER);
+    error = error ? error : result;
+    switch (error) {
+    case 0: node_shard_json(shard, call->out); break;
+    case -EAGAIN:
+        rpc_fail(call, RPC_FULL, "Its last turn has not ended: try again later");
+        snprintf(call->data, sizeof call->data, "{\"retry_after_ms\":100}");
+        break;
+    case -ENOTRECOVERABLE: rpc_fail(call, RPC_STOPPED, "Shard stopped: only a restart of the node helps"); break;
+    case -EBADMSG: rpc_fail(call, RPC_STOPPED, "Shard stopped: its store is damaged"); break;
+    case -ESHUTDOWN: rpc_fail(call, RPC_ENDING, "Shutting down"); break;
+    default: rpc_fail(call, RPC_STOPPED, "Shard stopped: %s", weft_strerror(error)); break;
+    }
+}
+
 /* -- Transactions ------------------------------------------------------------------------------------- */
 
 static const char *const status_names[] = {"unknown", "pending", "ok", "failed", "refused"};
+
+static void put_refusal(struct node *node, const char *shard, const hash32 *tx, enum tx_status status,
+                        struct text *out) {
+    const char *why = status == TX_REFUSED ? ledger_refusal(node->ledger, shard, tx) : "";
+    if (*why)
+        text_name_string(out, "reason", why);
+}
 
 void node_tx_status(struct rpc_call *call) {
     struct node *node = call->node;
@@ -166,6 +208,7 @@ void node_tx_status(struct rpc_call *call) {
         return fail_read(call, error);
     text_put(call->out, "{");
     text_name_string(call->out, "status", status_names[status]);
+    put_refusal(node, param_text(call, 0), &tx, status, call->out);
     text_put(call->out, "}");
 }
 
@@ -193,7 +236,9 @@ void node_put_receipt(struct node *node, const char *shard, const hash32 *tx, st
     out->size = before;
     text_put(out, "{");
     text_name_hex(out, "tx", tx->bytes, sizeof tx->bytes);
-    text_name_string(out, "status", status_names[ledger_tx_status(node->ledger, shard, tx)]);
+    enum tx_status status = ledger_tx_status(node->ledger, shard, tx);
+    text_name_string(out, "status", status_names[status]);
+    put_refusal(node, shard, tx, status, out);
     text_put(out, "}");
 }
 

@@ -1,48 +1,12 @@
-/* sandbox.c - memory, gas and errors of a contract's call (sandbox.h). */
+/* sandbox.c - gas, time and errors of a contract's call (sandbox.h). */
 #include "sandbox.h"
 
 #include <errno.h>
 #include <lauxlib.h>
 #include <lualib.h>
-#include <time.h>
 
 #include "base/atomic.h"
-#include "plat/fault.h"
-
-/* -- Memory --------------------------------------------------------------------------------------------------------- */
-
-/* For a new object Lua says what it is.  Only those are paid for: arrays and hash parts grow by what is put into them, which costs
- * instructions, and when a hash part grows depends on the hash's seed, which nobody chooses. */
-static bool is_object(size_t tag) {
-    return tag == LUA_TSTRING || tag == LUA_TTABLE || tag == LUA_TFUNCTION || tag == LUA_TUSERDATA;
-}
-
-static void *allocate(void *arg, void *memory, size_t old, size_t size) {
-    struct sandbox *box = arg;
-    size_t tag = memory ? 0 : old;
-    old = memory ? old : 0;
-    if (size == 0) {
-        box->used -= old;
-        free(memory);
-        return NULL;
-    }
-    if (size > old && (size - old > box->most - box->used || (tag == LUA_TSTRING && size > SANDBOX_STRING_MAX + 64))) {
-        box->full = box->ended =
-            true; /* Lua now collects everything, and may have room then: what that shows is not to be seen */
-        return NULL;
-    }
-    void *moved = mem_resize(memory, size);
-    if (!moved) {
-        if (size <= old)
-            return memory; /* Lua counts on that */
-        box->error = -ENOMEM; /* ours, not the contract's: another node would have had it */
-        box->ended = true;
-        return NULL;
-    }
-    box->used = box->used - old + size;
-    box->fresh += is_object(tag) ? size : 0;
-    return moved;
-}
+#include "interrupt.h"
 
 /* -- Gas ------------------------------------------------------------------------------------------------------------ */
 
@@ -63,23 +27,12 @@ void sandbox_pay(lua_State *lua, uint64_t gas) {
         stop(lua);
 }
 
-/* What this thread has had of a CPU: others at work do not make a contract late. */
-static int64_t thread_time(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* Each SANDBOX_STEP instructions; after the end, at every one, so that whatever caught it ends too. */
 static void on_count(lua_State *lua, lua_Debug *about) {
     (void)about;
     struct sandbox *box = sandbox_of(lua);
-    if (load_relaxed(box->exec->ending)) { /* a look */
-        box->error = -ECANCELED; /* the batch with it: nobody was told of it */
-        box->ended = true;
-    }
-    if (++box->looks % SANDBOX_LOOKS == 0 && thread_time() - box->began > box->exec->lua_time)
-        box->late = box->ended = true;
+    if (++box->looks % SANDBOX_LOOKS == 0)
+        interrupt_look();
     sandbox_gc_look(lua);
     if (box->ended || box->exec->limit - box->exec->gas < SANDBOX_STEP)
         lua_sethook(lua, on_count, LUA_MASKCOUNT, 1);
@@ -89,26 +42,44 @@ static void on_count(lua_State *lua, lua_Debug *about) {
 /* -- Calling -------------------------------------------------------------------------------------------------------- */
 
 struct call {
+    struct exec *exec;
     struct sandbox *box;
-    const char *source;
+    const char *source; /* or NULL: the chunk */
     size_t size;
-    bool only_compile;
+    const struct chunk *chunk;
+    struct bytes code; /* of the source, when it is compiled */
+    int result;
 };
 
+/* Called by lua_dump. */
+static int write_code(lua_State *lua, const void *data, size_t size, void *arg) {
+    (void)lua;
+    interrupt_hold();
+    bytes_put(arg, data, size);
+    interrupt_release();
+    return 0;
+}
+
 /* In a protected call: everything here may end by an error. */
-static int run(lua_State *lua) {
+static int compile(lua_State *lua) {
     struct call *call = lua_touserdata(lua, 1);
-    const struct tx *tx = call->box->exec->tx;
-    lua_settop(lua, 0);
     sandbox_gc_begin(lua);
-    if (!call->only_compile)
-        sandbox_open_libs(lua);
-    sandbox_pay(lua, call->size / GAS_BYTES);
-    lua_sethook(lua, on_count, LUA_MASKCOUNT, SANDBOX_STEP);
     if (luaL_loadbufferx(lua, call->source, call->size, "=contract", "t"))
         return lua_error(lua);
-    if (call->only_compile)
-        return 0;
+    lua_dump(lua, write_code, &call->code, 0); /* with lines: they are in the messages of errors */
+    return 0;
+}
+
+static int run(lua_State *lua) {
+    struct call *call = lua_touserdata(lua, 1);
+    const struct tx *tx = call->exec->tx;
+    lua_settop(lua, 0);
+    sandbox_gc_begin(lua);
+    sandbox_open_libs(lua);
+    sandbox_pay(lua, 0);
+    lua_sethook(lua, on_count, LUA_MASKCOUNT, SANDBOX_STEP);
+    if (luaL_loadbufferx(lua, (const char *)call->chunk->code, call->chunk->size, "=contract", "b"))
+        return lua_error(lua);
     lua_call(lua, 0, 0);
     lua_rawgeti(lua, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS);
     const char *name = lua_pushlstring(lua, tx->args[1].data, tx->args[1].size);
@@ -120,8 +91,8 @@ static int run(lua_State *lua) {
         lua_pushlstring(lua, tx->args[i].data, tx->args[i].size);
     lua_call(lua, (int)tx->count - 2, 1);
     if (!lua_isnil(lua, -1))
-        sandbox_to_json(lua, &call->box->exec->output);
-    sandbox_pay(lua, call->box->exec->output.size / GAS_BYTES);
+        sandbox_to_json(lua, &call->exec->output);
+    sandbox_pay(lua, call->exec->output.size / GAS_BYTES);
     return 0;
 }
 
@@ -135,10 +106,6 @@ static int result_of(struct sandbox *box, lua_State *lua, int status) {
         exec->gas = exec->limit; /* what was paid depends on how much memory there was */
         return exec_fail(exec, "out of memory");
     }
-    if (box->late) {
-        exec->gas = exec->limit;
-        return exec_fail(exec, "out of time");
-    }
     if (box->ended) { /* whatever became of the error on its way */
         exec->gas = exec->limit;
         return exec_fail(exec, "out of gas");
@@ -149,36 +116,104 @@ static int result_of(struct sandbox *box, lua_State *lua, int status) {
                 : exec_fail(exec, "an error that is no text");
 }
 
-static int call_in(struct exec *exec, struct call *call) {
-    struct sandbox box = {.exec = exec, .most = exec->lua_memory, .began = thread_time()};
-    call->box = &box;
-    lua_State *lua = lua_newstate(allocate, &box);
-    if (!lua)
-        return box.error ? box.error : exec_fail(exec, "out of memory");
-    *(struct sandbox **)lua_getextraspace(lua) = &box;
+/* In interrupt_run. The state is not closed: its memory is released by the caller, as after an interrupt. */
+static void call_in(void *arg) {
+    struct call *call = arg;
+    struct sandbox *box = call->box;
+    lua_State *lua = lua_newstate(sandbox_allocate, box);
+    if (!lua) {
+        call->result = box->error ? box->error : exec_fail(call->exec, "out of memory");
+        return;
+    }
+    *(struct sandbox **)lua_getextraspace(lua) = box;
     lua_gc(lua, LUA_GCINC, 0, 0, 0); /* whatever the library was built with */
-    lua_pushcfunction(lua, run); /* needs no memory: a light function, and the stack has room */
+    lua_pushcfunction(lua,
+                      call->source ? compile : run); /* needs no memory: a light function, and the stack has room */
     lua_pushlightuserdata(lua, call);
     int status = lua_pcall(lua, 1, 0, 0);
-    int result = result_of(&box, lua, status);
-    lua_sethook(lua, NULL, 0, 0);
-    lua_close(lua);
+    call->result = result_of(box, lua, status);
+}
+
+/* 0, 1 and the reason, or an error of this node. */
+static int call_bounded(struct exec *exec, struct call *call, int64_t began) {
+    struct sandbox box = {.exec = exec, .most = exec->lua_memory};
+    int64_t until = exec->lua_time < INT64_MAX - began ? began + exec->lua_time : INT64_MAX;
+    call->exec = exec;
+    call->box = &box;
+    int why = interrupt_run(until, exec->ending, call_in, call);
+    sandbox_memory_free(&box);
+    if (why == INTERRUPT_LATE) {
+        exec->gas = exec->limit;
+        return exec_fail(exec, "out of time");
+    }
+    if (why == INTERRUPT_ENDING)
+        return -ECANCELED; /* and the batch with it: nobody was told of it */
+    return why < 0 ? -ENOMEM : call->result;
+}
+
+/* -- Compiling ------------------------------------------------------------------------------------------------------ */
+
+static bool is_word(unsigned char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+static bool is_one_of(const char *word, size_t size, const char *const *words) {
+    for (; *words; words++)
+        if (strlen(*words) == size && !memcmp(*words, word, size))
+            return true;
+    return false;
+}
+
+/* What compiling may cost, from the text alone: the gas must not depend on whether the chunk is in the cache. Two parts of Lua's compiler are not linear.
+ * Each jump of an expression or a block is found by walking a list of the jumps before it; and each name is looked up among the
+ * variables of all functions around it. Both are bounded here by products of word counts, which words in strings and comments increase. */
+static uint64_t compile_gas(const char *source, size_t size) {
+    static const char *const jumps[] = {"and", "or", "elseif", "goto", "break", "return", NULL};
+    static const char *const scopes[] = {"local", "function", "for", NULL};
+    uint64_t jumped = 0, names = 0, variables = 0;
+    for (size_t i = 0, length; i < size; i += length ? length : 1) {
+        for (length = 0; i + length < size && is_word((unsigned char)source[i + length]);)
+            length++;
+        names += length > 0;
+        variables += source[i] == ',' || is_one_of(source + i, length, scopes);
+        jumped += is_one_of(source + i, length, jumps);
+    }
+    return size / GAS_BYTES + (jumped * jumped + names * variables) / 8;
+}
+
+/* The chunk of a source, from the cache or compiled, with a reference to it. As call_bounded. */
+static int chunk_of(struct exec *exec, const char *source, size_t size, int64_t began, struct chunk **out) {
+    struct hash hash;
+    hash_begin(&hash, "weft contract", 13);
+    hash_add(&hash, source, size);
+    hash32 key = hash_end(&hash);
+    if (!exec_pay(exec, compile_gas(source, size)))
+        return 1;
+    if ((*out = chunks_find(exec->chunks, &key)))
+        return 0;
+    struct call call = {.source = source, .size = size};
+    int result = call_bounded(exec, &call, began);
+    if (!result && (call.code.failed || !(*out = chunks_add(exec->chunks, &key, &call.code))))
+        result = -ENOMEM;
+    bytes_free(&call.code);
     return result;
 }
 
 int sandbox_compiles(struct exec *exec, const char *source, size_t size) {
-    struct call call = {.source = source, .size = size, .only_compile = true};
-    return call_in(exec, &call);
+    struct chunk *chunk = NULL;
+    int result = chunk_of(exec, source, size, interrupt_time(), &chunk);
+    chunk_unref(chunk);
+    return result;
 }
 
 int sandbox_call(struct exec *exec, const char *source, size_t size) {
-    /* The state's value is valid until the next read: the contract will read. */
-    char *copy = mem_resize(NULL, size + 1);
-    if (!copy)
-        return -ENOMEM;
-    memcpy(copy, source, size);
-    struct call call = {.source = copy, .size = size};
-    int result = call_in(exec, &call);
-    free(copy);
+    struct chunk *chunk = NULL;
+    int64_t began = interrupt_time();
+    int result = chunk_of(exec, source, size, began, &chunk);
+    if (!result) {
+        struct call call = {.chunk = chunk};
+        result = call_bounded(exec, &call, began);
+    }
+    chunk_unref(chunk);
     return result;
 }

@@ -1,10 +1,10 @@
 /* sandbox.h - a Lua 5.4 state for one call of a contract: bounded, metered, and the same everywhere.
  *
- * Bounds.  Every instruction costs 1 gas, every 16 bytes of a new object 1, some functions more by their arguments' size.  When the gas or memory is used up
- *          the call ends; pcall does not catch that.  Strings have at most STRING_MAX bytes, so that no single instruction takes long.
- * Time.    A few instructions may take thousands of times as long as others: long chains of __index, comparing strings of zero bytes, pairs of a table
- *          that was large.  Lua does not say how long, so gas cannot: a call that has used lua_time of a CPU ends too.  What stays below that by far, as all
- *          others do, is not concerned.
+ * Bounds.  Every instruction costs 1 gas, every 16 bytes of a new object 1, some functions more by their arguments' size, compiling by the source's words.
+ *          When the gas or memory is used up the call ends; pcall does not catch that. Strings have at most STRING_MAX bytes.
+ * Time.    A few instructions may take thousands of times as long as others: chains of __index or __call, comparing strings of zero bytes, pairs of a table
+ *          that was large. Lua does not say how long, so gas cannot. A call that has used lua_time of a CPU, compiling included, is interrupted (interrupt.h),
+ *          also inside one instruction or C function; so is a call when the node ends.
  * Same.    No time, no randomness, no addresses: pairs goes in order of keys, sort is stable, tostring of a table is "table"; no coroutines, patterns,
  *          finalizers, weak tables, load, string.dump.  Text only: bytecode is refused.
  * Garbage. When it is collected must not show.  Lua collects when it likes, so it is told not to, and sandbox_gc.c does it, between two instructions, with no
@@ -23,6 +23,7 @@ enum {
     SANDBOX_STRING_MAX = 8 * 1024,
     SANDBOX_STEP = 100,      /* instructions between two looks at the gas */
     SANDBOX_LOOKS = 64,      /* of those between two looks at the time */
+    SANDBOX_CLASSES = 32,    /* of small blocks of memory */
     SANDBOX_DEPTH_MAX = 16,  /* of tables in an output */
     SANDBOX_OUTPUT_MAX = 64 * 1024,
 };
@@ -34,21 +35,28 @@ struct sandbox {
     int error;         /* this node cannot go on */
     bool ended;        /* out of gas or memory, or error: nothing catches that */
     bool full;         /* out of memory */
-    bool late;         /* out of time */
     unsigned looks;    /* at the gas */
-    int64_t began;     /* the thread's time */
     size_t collect_at; /* bytes */
+    /* sandbox_memory.c's */
+    struct sandbox_block *blocks; /* all that the heap gave */
+    struct free_block *freed[SANDBOX_CLASSES];
+    unsigned char *fresh_at, *fresh_end; /* of the newest chunk */
+    size_t chunks;
 };
 
-/* Is it a chunk?  0, 1 and the reason, -ENOMEM. */
+/* Does it compile? 0, 1 and the reason, or an error of this node: -ENOMEM, -ECANCELED (the node ends). */
 int sandbox_compiles(struct exec *exec, const char *source, size_t size);
-/* Run the chunk, then the function that the transaction names. */
+/* Run the chunk, then the function that the transaction names. As above, or another error of this node. */
 int sandbox_call(struct exec *exec, const char *source, size_t size);
 
 /* The sandbox of a state. */
 struct sandbox *sandbox_of(lua_State *lua);
 /* Pay, or end the call: then it does not return. */
 void sandbox_pay(lua_State *lua, uint64_t gas);
+
+/* -- sandbox_memory.c ------------------------------------------------------------------------------------------------- */
+void *sandbox_allocate(void *box, void *memory, size_t old, size_t size); /* lua_Alloc */
+void sandbox_memory_free(struct sandbox *box);
 
 /* -- lua.c ------------------------------------------------------------------------------------------------------------ */
 size_t contract_key(const struct sandbox *box, const char *rest, size_t size, char key[STATE_KEY_MAX]);

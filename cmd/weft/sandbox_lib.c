@@ -3,11 +3,14 @@
 #include <lauxlib.h>
 #include <lualib.h>
 
+#include "interrupt.h"
 #include "sandbox.h"
 
-/* What a call of exec_... said: 0 and EXEC_FOUND come back, the rest does not. */
+/* After a call of exec_..., which changes what outlives the contract: the section ends that began with interrupt_hold. 0 and EXEC_FOUND are returned, other
+ * results end in an error of Lua. */
 static int settled(lua_State *lua, int result) {
     struct sandbox *box = sandbox_of(lua);
+    interrupt_release();
     if (result < 0) {
         box->error = result;
         box->ended = true;
@@ -33,6 +36,7 @@ static int get(lua_State *lua) { /* get(key): a string, or nil */
     const void *value;
     size_t size = key_at(lua, 1, key), value_size;
     sandbox_pay(lua, 0);
+    interrupt_hold();
     if (settled(lua, exec_get(sandbox_of(lua)->exec, key, size, &value, &value_size)) == EXEC_FOUND)
         lua_pushlstring(lua, value, value_size);
     else
@@ -47,6 +51,7 @@ static int put(lua_State *lua) { /* put(key, value): a string or number; nil: aw
     const char *value = lua_isnil(lua, 2) ? NULL : luaL_checklstring(lua, 2, &value_size);
     sandbox_pay(lua, 0);
     struct exec *exec = sandbox_of(lua)->exec;
+    interrupt_hold();
     settled(lua, value ? exec_put(exec, key, size, value, value_size) : exec_del(exec, key, size));
     return 0;
 }
@@ -54,6 +59,7 @@ static int put(lua_State *lua) { /* put(key, value): a string or number; nil: aw
 static int emit(lua_State *lua) { /* emit(name, value): an event */
     size_t size, value_size;
     const char *name = luaL_checklstring(lua, 1, &size), *value = luaL_optlstring(lua, 2, "", &value_size);
+    interrupt_hold();
     settled(lua, exec_note(sandbox_of(lua)->exec, STEP_EMIT, name, size, value, value_size));
     return 0;
 }
@@ -61,6 +67,7 @@ static int emit(lua_State *lua) { /* emit(name, value): an event */
 static int note(lua_State *lua) { /* log(text) */
     size_t size;
     const char *text = luaL_checklstring(lua, 1, &size);
+    interrupt_hold();
     settled(lua, exec_note(sandbox_of(lua)->exec, STEP_LOG, "", 0, text, size));
     return 0;
 }
@@ -110,8 +117,10 @@ static int format(lua_State *lua) { /* string.format, without addresses: texts o
         }
     lua_pushvalue(lua, lua_upvalueindex(1)); /* Lua's */
     lua_insert(lua, 1);
-    lua_call(lua, top, 1);
-    return 1;
+    interrupt_hold(); /* the C library's formatting may allocate; its result is bounded */
+    int status = lua_pcall(lua, top, 1, 0);
+    interrupt_release();
+    return status == LUA_OK ? 1 : lua_error(lua);
 }
 
 static int find(lua_State *lua) { /* string.find(text, part, from): plain, and paid for by what it may take */

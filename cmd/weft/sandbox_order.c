@@ -3,7 +3,9 @@
 #include <inttypes.h>
 #include <lauxlib.h>
 #include <math.h>
+#include <stdio.h>
 
+#include "interrupt.h"
 #include "sandbox.h"
 
 /* A key of a table, to be put in order: numbers, strings, booleans.  Lua's own order depends on a seed that nobody chooses, so the sorting is done and
@@ -15,12 +17,34 @@ struct sorted_key {
     size_t size;
 };
 
-static int by_key(const void *left, const void *right) {
-    const struct sorted_key *a = left, *b = right;
+static int by_key(const struct sorted_key *a, const struct sorted_key *b) {
     if (a->kind != b->kind || a->kind != 2)
         return a->kind != b->kind ? a->kind - b->kind : (a->number > b->number) - (a->number < b->number);
     int order = memcmp(a->text, b->text, a->size < b->size ? a->size : b->size);
     return order ? order : (a->size > b->size) - (a->size < b->size);
+}
+
+/* Heapsort, and not qsort, which may allocate: the contract can be interrupted in the middle. */
+static void sift(struct sorted_key *keys, size_t at, size_t count) {
+    struct sorted_key moved = keys[at];
+    for (size_t child; (child = 2 * at + 1) < count; at = child) {
+        child += child + 1 < count && by_key(&keys[child], &keys[child + 1]) < 0;
+        if (by_key(&moved, &keys[child]) >= 0)
+            break;
+        keys[at] = keys[child];
+    }
+    keys[at] = moved;
+}
+
+static void sort_keys(struct sorted_key *keys, size_t count) {
+    for (size_t i = count / 2; i--;)
+        sift(keys, i, count);
+    while (count > 1) {
+        struct sorted_key largest = keys[0];
+        keys[0] = keys[--count];
+        keys[count] = largest;
+        sift(keys, 0, count);
+    }
 }
 
 static struct sorted_key key_of(lua_State *lua, int index) {
@@ -83,7 +107,7 @@ int sandbox_pairs(lua_State *lua) { /* pairs, in order */
     count = 0;
     for (lua_pushnil(lua); lua_next(lua, 1); lua_pop(lua, 1))
         keys[count++] = key_of(lua, -2);
-    qsort(keys, count, sizeof *keys, by_key);
+    sort_keys(keys, count);
     lua_pushvalue(lua, 1);
     lua_createtable(lua, count < 1 << 24 ? (int)count : 0, 0);
     for (size_t i = 0; i < count; i++) {
@@ -97,6 +121,19 @@ int sandbox_pairs(lua_State *lua) { /* pairs, in order */
 
 /* -- Output --------------------------------------------------------------------------------------------------------- */
 
+/* The output outlives the contract: what changes it is not interrupted. */
+static void put_text(struct bytes *out, const char *text) {
+    interrupt_hold();
+    json_put_text(out, text);
+    interrupt_release();
+}
+
+static void put_string(struct bytes *out, const char *text, size_t size) {
+    interrupt_hold();
+    json_put(out, text, size);
+    interrupt_release();
+}
+
 static void value_to_json(lua_State *lua, struct bytes *out, int depth);
 
 /* 1, 2, ... n and nothing else: a list.  Other tables by string keys in order. */
@@ -109,10 +146,10 @@ static void table_to_json(lua_State *lua, struct bytes *out, int depth) {
         largest = key > largest ? key : largest;
     }
     list &= largest == length; /* so many different ones from 1 to there: all of them */
-    bytes_put8(out, list ? '[' : '{');
+    put_text(out, list ? "[" : "{");
     if (list) {
         for (lua_Integer i = 1; i <= length; i++) {
-            json_put_text(out, i > 1 ? "," : "");
+            put_text(out, i > 1 ? "," : "");
             lua_rawgeti(lua, -1, i);
             value_to_json(lua, out, depth + 1);
             lua_pop(lua, 1);
@@ -132,37 +169,37 @@ static void table_to_json(lua_State *lua, struct bytes *out, int depth) {
             const char *key = lua_tolstring(lua, -2, &size);
             if (!text_is_utf8(key, size))
                 luaL_error(lua, "a result's keys must be UTF-8");
-            json_put_text(out, first ? "" : ",");
-            json_put(out, key, size);
-            json_put_text(out, ":");
+            put_text(out, first ? "" : ",");
+            put_string(out, key, size);
+            put_text(out, ":");
             value_to_json(lua, out, depth + 1);
             lua_pop(lua, 2);
         }
         lua_pop(lua, 3);
     }
-    bytes_put8(out, list ? ']' : '}');
+    put_text(out, list ? "]" : "}");
 }
 
 static void value_to_json(lua_State *lua, struct bytes *out, int depth) {
     size_t size;
     const char *text;
+    char number[32] = "null";
     luaL_checkstack(lua, 8, "a result is nested too deep");
     if (depth > SANDBOX_DEPTH_MAX || out->size > SANDBOX_OUTPUT_MAX)
         luaL_error(lua, "a result is too large or nested too deep");
     switch (lua_type(lua, -1)) {
-    case LUA_TNIL: json_put_text(out, "null"); break;
-    case LUA_TBOOLEAN: json_put_text(out, lua_toboolean(lua, -1) ? "true" : "false"); break;
+    case LUA_TNIL: put_text(out, "null"); break;
+    case LUA_TBOOLEAN: put_text(out, lua_toboolean(lua, -1) ? "true" : "false"); break;
     case LUA_TNUMBER:
         if (lua_isinteger(lua, -1))
-            json_format(out, "%" PRId64, (int64_t)lua_tointeger(lua, -1));
+            snprintf(number, sizeof number, "%" PRId64, (int64_t)lua_tointeger(lua, -1));
         else if (isfinite(lua_tonumber(lua, -1)))
-            json_format(out, "%.17g", lua_tonumber(lua, -1));
-        else
-            json_put_text(out, "null");
+            snprintf(number, sizeof number, "%.17g", lua_tonumber(lua, -1));
+        put_text(out, number);
         break;
     case LUA_TSTRING:
         text = lua_tolstring(lua, -1, &size);
-        json_put(out, text, size);
+        put_string(out, text, size);
         break;
     case LUA_TTABLE: table_to_json(lua, out, depth); break;
     default: luaL_error(lua, "a result must not hold a %s", luaL_typename(lua, -1));

@@ -13,11 +13,18 @@
 #include "pending.h"
 #include "queue/lock.h"
 
+/* A block's times are never before its parent's, whatever the clock does. */
+struct block_times {
+    uint64_t time;      /* ms since 1970, when it was made */
+    uint64_t timestamp; /* of its environment */
+};
+
 struct ledger_shard {
     struct ledger *ledger;
     char name[64];
     struct keep *keep;
     struct head head;
+    struct block_times times; /* of its last block; the runner's, as `head` is */
     struct wefti_lock lock; /* pending; held while transactions go into the pool, so that nonces arrive in order */
     struct pending pending;
     _Atomic bool said; /* that its store cannot be read, or is damaged */
@@ -29,6 +36,7 @@ struct made {
     struct overlay overlay;
     struct block_maker block;
     struct exec exec;
+    weft_block_env env;
     struct ledger_block about;
     struct head head; /* after the block */
     struct block_write *diff;
@@ -38,6 +46,7 @@ struct made {
     struct bytes writes;  /* struct keep_write: pointers into what follows */
     struct bytes values, head_bytes, run, gone;
     uint64_t gas; /* of the block */
+    bool contracts; /* one of its transactions ran a contract */
     int64_t began;
     int error; /* found while executing, but the shard's end: told by commit */
 };
@@ -50,6 +59,7 @@ struct ledger {
     bool starting; /* shards are those of the directory: one that is damaged does not keep the others from running */
     _Atomic bool draining;
     _Atomic bool ending; /* the time to drain is over: what runs gives up */
+    struct chunks chunks;
     struct wefti_lock lock;
     struct made *spare;
     int64_t said;    /* when a failed batch was last told of */
@@ -78,5 +88,7 @@ int read_nonce(struct keep *keep, const char *sender, uint64_t *out);
 int read_seen(struct ledger_shard *shard, int error);
 /* In keep_use: a zeroed struct head; the caller frees its runs, also after a failure. */
 int read_head(struct keep_view *view, void *head);
+/* Of the last block: zeroes if there is none, or if it is damaged, which its readers will find. */
+void read_times(struct keep *keep, uint64_t number, struct block_times *out);
 
 #endif

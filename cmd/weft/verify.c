@@ -19,6 +19,7 @@ struct check {
     struct keep *state; /* what the diffs make */
     uint64_t blocks, txs, runs, entries;
     hash32 hash;               /* of the last block */
+    uint64_t time, timestamp;  /* likewise */
     uint64_t expected, indexed; /* sums of places: of the blocks, of the runs */
     struct head head;
     bool has_head;
@@ -95,6 +96,10 @@ static int check_block(struct check *check, uint64_t number, const void *value, 
         find(check, number, "its parent is another");
     if (strcmp(block.shard, check->shard))
         find(check, number, "it is another shard's");
+    if (block.about.time < check->time || block.about.env.timestamp < check->timestamp)
+        find(check, number, "its time is before its parent's");
+    check->time = block.about.time;
+    check->timestamp = block.about.env.timestamp;
     check->hash = block.about.hash;
     check->txs += block.about.txs;
     check_txs(check, &block);

@@ -13,8 +13,8 @@
  * Order.  Values come out in the order in which they went in.  Those who wait are served in the order in which they came.  What a
  *         sender wrote before is visible to who receives the value.
  * Loss.   A call that fails has done nothing: a value whose receiver was cancelled or late is still in the channel.
- * Turns.  A fiber that empties an unbounded channel, or always finds something in a select, a broadcast, a watch or a batch, lets others run now
- *         and then: not with WEFT_NOW, nor when it sends to an unbounded channel.
+ * Slices. A fiber that always finds room or a value lets others run when its slice is used up (<weft/fiber.h>), also with an unbounded
+ *         channel; not with WEFT_NOW.  In a poll task the call returns -EAGAIN then, and the task is polled again.
  * Close.  After weft_chan_close nothing more is sent; what is in the channel can still be received, and then receivers learn that it
  *         is closed.
  *
@@ -36,8 +36,8 @@ typedef struct weft_chan {
 } weft_chan;
 
 #define WEFT_UNBOUNDED SIZE_MAX /* a capacity */
-#define WEFT_CHAN_CAPACITY_MAX ((size_t)1 << 30)
-#define WEFT_CHAN_VALUE_MAX ((size_t)65535) /* larger things: send a pointer */
+#define WEFT_CHAN_CAPACITY_MAX (WEFT_CAST(size_t, 1) << 30)
+#define WEFT_CHAN_VALUE_MAX WEFT_CAST(size_t, 65535) /* larger things: send a pointer */
 
 /* Create a channel for values of `value_size` bytes (0: only the fact that something was sent counts).
  * Call from: anywhere.

@@ -86,7 +86,7 @@ WEFT_API WEFT_MUST_USE int weft_nursery_create(weft_runtime *rt, const weft_nurs
  * drop function, nothing is awaited: the nursery goes when its last child has ended.  NULL is allowed; so is one of weft_nursery_init, whose memory
  * stays the caller's.
  * Call from: the owner.  A fiber that ends without having done so does it then.
- * Returns as weft_nursery_await; 0 in a poll task; on -EACCES, -EDEADLK and -EBUSY nothing has happened. */
+ * Returns as weft_nursery_await, and 0 if no child was left to cancel; 0 in a poll task; on -EACCES, -EDEADLK, -EBUSY and -EINVAL nothing has happened. */
 WEFT_API int weft_nursery_destroy(weft_nursery *n);
 
 /* Start a child.  As weft_fiber_spawn, but it belongs to the nursery.  Dropping the handle does not detach it.
@@ -100,7 +100,7 @@ WEFT_API int weft_nursery_go(weft_nursery *n, weft_fiber_fn fn, void *arg, weft_
 
 /* Wait until every child has ended; then the nursery is CLOSED or CANCELLED, nobody knows of it any more, and its memory is the caller's.
  * Should the owner be cancelled while it waits, the children are cancelled, and waited for all the same.  Awaiting again returns the same.
- * Call from: the owner, a fiber (others run meanwhile) or a plain thread (it sleeps).  Newest nursery first.  What one plain thread made another
+ * Call from: the owner, a fiber (others run meanwhile) or a plain thread (it sleeps).  May suspend.  Newest nursery first.  What one plain thread made another
  * may await: threads have no names here.
  * A thread that drives the runtime must not: nobody would drive it.
  * Suspends: unless there is no child left.
@@ -108,7 +108,7 @@ WEFT_API int weft_nursery_go(weft_nursery *n, weft_fiber_fn fn, void *arg, weft_
  * -ECANCELED), -ETIMEDOUT (its deadline passed, or that of a weft_timeout), -ECANCELED (cancelled), or 0.
  * Every child's handle knows of its end then: weft_task_is_done is true, and weft_join need not wait.
  * Not waited, and nothing has changed: -EDEADLK (the caller is one of its children), -EACCES (not the owner), -EBUSY (another thread awaits it, or a
- * newer nursery of this fiber is still open), -EINVAL (in a poll task).  weft_nursery_state_of tells these from a child's. */
+ * newer nursery of this fiber is still open), -EINVAL (in a poll task; or never opened, all zero).  weft_nursery_state_of tells these from a child's. */
 WEFT_API int weft_nursery_await(weft_nursery *n);
 
 /* Await in a poll task, which made it: `wait` is in its state (weft_wait_end in its drop function, then weft_nursery_destroy).
@@ -146,7 +146,7 @@ WEFT_API void weft_nursery_cancel(weft_nursery *n);
  * has passed acts before this returns.  Moves an earlier or later one; WEFT_NEVER takes it away.  Not one that has passed meanwhile, whether or not anybody
  * has had the time to act on it: what has been cancelled stays so.
  * Call from: the owner.
- * Returns 0; -EACCES; -ENOMEM, -EAGAIN, -ESHUTDOWN as weft_spawn: then there is none. */
+ * Returns 0; -EACCES; -EINVAL (never opened, all zero); -ENOMEM, -EAGAIN, -ESHUTDOWN as weft_spawn: then there is none. */
 WEFT_API int weft_nursery_set_deadline(weft_nursery *n, weft_deadline until);
 
 /* -- Looking ---------------------------------------------------------------------------------------- */

@@ -18,8 +18,11 @@
  * Identity.  A weft_pid names a process of one runtime.  It is never used again while anybody could still hold it; sending to one
  * that has ended is an error and harms nobody.
  *
- * Order.  Messages from one sender arrive in the order they were sent.  System events (exit, down, cancel, completed commands) have a lane
- * of their own that is never full, and are read first.
+ * Order.  What one task or thread does to a process arrives in the order in which it was done, messages and system events (exit, down,
+ * cancel, completed commands) alike: a child's last message before its DOWN or EXIT, a command handler's messages before the completion,
+ * a sender's messages before its weft_process_cancel.  There is no promise about what different tasks and threads do.  System events do
+ * not count in a bounded mailbox and are never refused for lack of room.  Not in this order are weft_process_exit, the end of a process
+ * through a link, and the CANCEL of a runtime that stops, which is read before all that is in the mailbox.
  */
 #ifndef WEFT_PROCESS_H
 #define WEFT_PROCESS_H
@@ -32,7 +35,7 @@
 WEFT_EXTERN_C_BEGIN
 
 typedef uint64_t weft_pid;
-#define WEFT_PID_NONE ((weft_pid)0)
+#define WEFT_PID_NONE WEFT_CAST(weft_pid, 0)
 
 typedef enum weft_message_type {
     WEFT_MESSAGE = 1,       /* somebody sent it */
@@ -60,15 +63,16 @@ typedef struct weft_message {
  * Returns 0; -ESRCH (no such process, or it has ended); -ENOBUFS (its mailbox is full, and its policy is to refuse); -EMSGSIZE (larger
  * than 4 GiB, or than its mailbox); -ENOMEM; -EINVAL (no runtime).  With the policy `block` it waits in a fiber or thread: then also
  * -ECANCELED.  (In a step of a class, and for room in one's own mailbox, it does not wait: -ENOBUFS.)
- * A fiber that sends again and again lets others run now and then, whatever the mailbox: hold no lock over it that blocks a thread. */
+ * May suspend, whatever the mailbox: a fiber that sends again and again yields when its slice is used up.  Hold no lock over it that blocks
+ * a thread. */
 WEFT_API int weft_send(weft_runtime *rt, weft_pid to, uint64_t tag, const void *data, size_t size);
 
-/* The same, but never waits, nor lets others run: -ENOBUFS also when the policy is to block. */
+/* The same, but never waits, nor yields; it spends the slice.  -ENOBUFS also when the policy is to block. */
 WEFT_API int weft_try_send(weft_runtime *rt, weft_pid to, uint64_t tag, const void *data, size_t size);
 
 /* Send without copying: `release(data)` is called once when the receiver is done with it, also when the message could not be delivered
  * later; on failure of this call it is not called.  NULL: nothing is called.  It runs where the message is given up, perhaps in this very call, on any
- * worker or sending thread: it must not block, nor receive or ask (-EDEADLK in a process that is just receiving). */
+ * worker or sending thread: it must not block, nor receive or ask (-EDEADLK in a process that is just receiving).  May suspend, as weft_send. */
 WEFT_API int weft_send_ref(weft_runtime *rt, weft_pid to, uint64_t tag, void *data, size_t size,
                            void (*release)(void *data));
 
@@ -82,7 +86,7 @@ WEFT_API int weft_send_ref(weft_runtime *rt, weft_pid to, uint64_t tag, void *da
  * Returns 0 and fills `reply`; -ETIMEDOUT; -ECANCELED; -ESRCH (also: it ended before it replied); -EINVAL (not in such a process); -EDEADLK (it
  * is the caller; in a filter); and as weft_send. */
 WEFT_API int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, weft_deadline until);
-/* Send to the sender of a message, with its tag.  In a task of the runtime.  As weft_send; -EINVAL: no process has sent it. */
+/* Send to the sender of a message, with its tag.  In a task of the runtime.  May suspend.  As weft_send; -EINVAL: no process has sent it. */
 WEFT_API int weft_reply(const weft_message *to, const void *data, size_t size);
 
 /* -- A process that is a fiber ------------------------------------------------------------------------ */
@@ -90,7 +94,7 @@ WEFT_API int weft_reply(const weft_message *to, const void *data, size_t size);
 /* What to take: true takes the message.  Must not receive or ask itself (-EDEADLK). */
 typedef bool (*weft_filter_fn)(const weft_message *message, void *arg);
 
-/* The first message that the filter takes (NULL: any); the others keep their places.  The message stays valid until the next call.
+/* The first message or system event that the filter takes (NULL: any); the others keep their places.  The message stays valid until the next call.
  * One that never has to wait lets others run all the same, about once a millisecond (with the reactor, every 64 messages); not with WEFT_NOW.
  * Returns 0; -ETIMEDOUT; -ECANCELED (it is to end: also when there are messages); -EINVAL (not in a process that is a fiber); -EDEADLK (in a
  * filter, or in a release function of a message that it lets go). */
@@ -102,7 +106,7 @@ typedef enum weft_step_status {
     WEFT_STEP_CONTINUE = 0, /* call me again soon, with what has come */
     WEFT_STEP_IDLE = 1, /* when a message comes */
     WEFT_STEP_YIELD =
-        2, /* when a command that I have yielded has completed, or the system says something; if there is none, as CONTINUE */
+        2, /* when a system event has come: a command that I have yielded has completed, or another; if there is no command, as CONTINUE */
     WEFT_STEP_DONE = 3, /* I have ended; `status` is the result */
     WEFT_STEP_UPGRADE = 4, /* go on as another class: `upgrade` */
 } weft_step_status; /* any other value ends the process with -EINVAL */
@@ -134,7 +138,9 @@ struct weft_process_class {
     /* Once, before the first step, in the call of weft_process_spawn: weft_self() is who calls that, and `self` is not there yet (-ESRCH).  A negative
      * error refuses the process: nothing has been started, and close is not called.  May be NULL, as close. */
     int (*init)(void *state, weft_pid self, const char *method, const void *input, size_t size);
-    /* Again and again, with what came since.  Returns 0, or a negative error that ends the process. */
+    /* Again and again, with at most 64 of the messages and system events that came since, in order.  After WEFT_STEP_YIELD it is called when a system
+     * event has come: the messages before that are in front of it, in the same step, or if they are more than 64 in steps before it.
+     * Returns 0, or a negative error that ends the process. */
     int (*step)(void *state, const weft_message *events, size_t count, weft_step *out);
     /* Once, after the last step; also if there was none. */
     void (*close)(void *state);
@@ -220,8 +226,15 @@ WEFT_API uint64_t weft_process_count(weft_runtime *rt);
 
 /* -- Ending ------------------------------------------------------------------------------------------- */
 
-/* Ask it to end: it gets a WEFT_MESSAGE_CANCEL.  One that it has not read yet, `from` the first who asked, stands for all that ask meanwhile; who asks
- * after that was read is told of by another.  Returns 0; -ESRCH; -ENOMEM; -EINVAL (no runtime). */
+/* Asks a process to end: it gets a WEFT_MESSAGE_CANCEL, behind all that the caller has sent it before.
+ *
+ * Requests between which nothing else has come are one, `from` the first caller: a process that does not read them is not sent any number of them.
+ *
+ * Returns 0, or
+ *   -EINVAL  no runtime
+ *   -ESRCH   no such process, or it has ended
+ *   -ENOMEM  no memory for the message
+ * May be called from any thread. Does not suspend. */
 WEFT_API int weft_process_cancel(weft_runtime *rt, weft_pid pid);
 /* End it, also if it traps exits: it runs no further (a fiber sees -ECANCELED where it waits, under a shield when that is gone), and its reason is
  * `reason`, a negative error; of several the first.  Who joins a fiber's task gets what its function returned.  It may be the caller.  0; -ESRCH; -EINVAL (no negative error; no runtime). */
@@ -265,10 +278,11 @@ WEFT_API int weft_register(weft_runtime *rt, const char *name, weft_pid pid);
 WEFT_API int weft_unregister(weft_runtime *rt, const char *name);
 WEFT_API weft_pid weft_whereis(weft_runtime *rt, const char *name);
 
-/* Groups of processes by name; ended ones leave by themselves.  weft_publish sends to all without waiting, and
+/* Groups of processes by name; ended ones leave by themselves.  weft_publish sends to all without waiting for room, and
  * returns to how many.  The others as the names: -EEXIST: it is a member; -ESRCH: no such process, or no member; -EINVAL; -ENOMEM. */
 WEFT_API int weft_group_join(weft_runtime *rt, const char *group, weft_pid pid);
 WEFT_API int weft_group_leave(weft_runtime *rt, const char *group, weft_pid pid);
+/* May suspend: when the slice is used up. */
 WEFT_API int weft_publish(weft_runtime *rt, const char *group, uint64_t tag, const void *data, size_t size);
 
 WEFT_EXTERN_C_END

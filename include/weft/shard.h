@@ -94,11 +94,15 @@ typedef struct weft_lane_config {
     void (*done)(void *arg, weft_shard *shard, const weft_tx *tx, uint64_t block, int error);
     void *arg;
     const char *name; /* prefix of thread names; NULL = "lane" */
+    /* Bytes of memory that the transactions in a shard's pool may take, then -EAGAIN; 0 = 256 MiB. Each takes its size and about 40 bytes. */
+    size_t max_pool_bytes;
+    /* The same for all shards of the lane together; 0 = 1 GiB. A shard keeps 4 KiB of it once it has been used. */
+    size_t max_total_bytes;
 } weft_lane_config;
 
 #define WEFT_LANE_QUANTUM 100000000
 #define WEFT_LANE_CONFIG_INIT                                                                                          \
-    {sizeof(weft_lane_config), 0, WEFT_LANE_QUANTUM, 0, 0, {0, 0, 0}, {0, 0, 0, 0, 0}, 0, 0, 0, 0}
+    {sizeof(weft_lane_config), 0, WEFT_LANE_QUANTUM, 0, 0, {0, 0, 0}, {0, 0, 0, 0, 0}, 0, 0, 0, 0, 0, 0}
 
 /* NULL: all defaults.  Returns 0; -EINVAL (more than 1,024 workers, max_pool, a store without open); -E2BIG (a config from the future); -ENOMEM;
  * -EAGAIN (no thread could be started; with fewer than asked for it goes on). */
@@ -119,17 +123,39 @@ WEFT_API weft_shard *weft_shard_find(weft_lane *lane, const char *name);
 /* All of them: calls visit for each, the newest first; those made meanwhile are left out. */
 WEFT_API void weft_shard_each(weft_lane *lane, void (*visit)(weft_shard *shard, void *arg), void *arg);
 
-/* Add a transaction to the pool, then schedule the shard.  From any thread, fiber or task: it waits for nothing.  *id (may be NULL): its number in
- * this shard, from 1, in the order in which they run.  What was accepted is executed at most once.
- * Returns 0; -EAGAIN (the pool is full: try later); -ENOMEM; -ESHUTDOWN; -EIO (the shard is stopped: a commit failed fatally); -EINVAL (data is NULL,
- * with a size). */
+/* Add a transaction to the pool, then schedule the shard.
+ *
+ * *id (may be NULL) becomes its number in this shard, from 1, in the order in which they run. What was accepted is executed at most once.
+ *
+ * Returns 0, or
+ *   -EINVAL     no shard; data is NULL with a size; larger than max_pool_bytes
+ *   -EAGAIN     the pool has max_pool transactions or max_pool_bytes, or all pools have max_total_bytes; retry later
+ *   -ENOMEM     no memory
+ *   -EIO        the shard is stopped: a commit failed fatally
+ *   -ESHUTDOWN  the lane is shut down
+ * May be called from any thread, fiber or task. Does not suspend. */
 WEFT_API int weft_shard_submit(weft_shard *shard, const void *data, size_t size, uint64_t *id);
-/* All of them in a row, or none; their numbers follow *first_id.  The id in `txs` is not looked at.  Besides: -EINVAL (more than max_pool). */
+/* All of them in a row, or none; their numbers follow *first_id. The ids in `txs` are not read. As weft_shard_submit, and -EINVAL for more than max_pool or
+ * max_pool_bytes can hold. */
 WEFT_API int weft_shard_submit_many(weft_shard *shard, const weft_tx *txs, size_t count, uint64_t *first_id);
 
 /* Idle -> Pending, to the back of the queue, and one worker is woken; a shard that is Pending or Running is left alone.  (weft_shard_submit does
  * this.)  True: it was idle, and is in the queue.  False also when it is stopped, or the lane shut down. */
 WEFT_API bool weft_shard_schedule(weft_shard *shard);
+
+/* Let a stopped shard take transactions again.
+ *
+ * `prepare` (may be NULL) runs on the calling thread, while no worker runs the shard: it repairs or reloads the store's state, and may change
+ * *next_block, the number of the next block. If it returns a negative error the shard stays as it was. A shard that is not stopped goes on after it.
+ *
+ * Returns 0, or
+ *   -EINVAL     no shard
+ *   -EBUSY      the shard is pending or running; retry later
+ *   -ESHUTDOWN  the lane is shut down
+ *   or the error of `prepare`
+ * May be called from any thread, fiber or task. Does not suspend. */
+WEFT_API int weft_shard_restart(weft_shard *shard, int (*prepare)(void *arg, void *shard_state, uint64_t *next_block),
+                                void *arg);
 
 /* -- The environment ---------------------------------------------------------------------------------- */
 /* Cycles that begin from now on see it, whole.  Its version is counted by the lane.  Any thread. */
@@ -153,6 +179,9 @@ typedef struct weft_shard_info {
 } weft_shard_info;
 /* Each figure is right, but they may be of different moments. */
 WEFT_API void weft_shard_info_read(weft_shard *shard, weft_shard_info *out);
+/* Bytes that the transactions in the shard's pool take, and in all pools of the lane (rounded up to the shards' reservations). */
+WEFT_API uint64_t weft_shard_pooled_bytes(weft_shard *shard);
+WEFT_API uint64_t weft_lane_pooled_bytes(weft_lane *lane);
 /* What the store's open gave. */
 WEFT_API void *weft_shard_store_state(weft_shard *shard);
 WEFT_API unsigned weft_lane_workers(const weft_lane *lane);

@@ -1,6 +1,7 @@
 /* call.c - handing a job to a pool, and waiting for it. */
 #include "blocking/pool.h"
 #include "budget/cap.h"
+#include "fiber/slice.h"
 #include "sched/spawn.h"
 
 static int known(const weft_blocking_spec **spec, weft_blocking_spec *room) {
@@ -29,14 +30,20 @@ static void forget(struct wefti_job *job) {
         wefti_sim_outside(job->sim, -1);
 }
 
-/* rt: of the task that asks. */
-static int submit(struct weft_pool *pool, struct wefti_job *job, struct weft_runtime *rt) {
-    if (rt && rt->sim) {
-        job->sim = rt;
-        job->held = true;
+/* sim: the runtime of the task that asks, or the pool's own; it counts if it is simulated. */
+static int submit(struct weft_pool *pool, struct wefti_job *job, struct weft_runtime *sim) {
+    struct wefti_worker *w = wefti_worker_here();
+    if (sim && sim->sim) {
+        job->sim = sim;
+        store_relaxed(&job->held, true);
+    } else if (w && w->central) {
+        job->control = w->rt;
+        store_relaxed(&job->held, true);
+        job->io.route = wefti_job_route;
+        job->io.complete = wefti_job_return;
     }
     int error = wefti_pool_submit(pool, job);
-    return error == -ENOMEM && job->held ? -EAGAIN : error; /* accepted, it may be gone */
+    return error == -ENOMEM && load_own(&job->held) ? -EAGAIN : error; /* accepted, it may be gone */
 }
 
 static void drop(struct wefti_job *job) {
@@ -101,6 +108,7 @@ static int find_pool(weft_pool **pool) {
 }
 
 int weft_blocking_call(const weft_blocking_spec *spec, int *result, weft_deadline until) {
+    wefti_slice_use_heavy(until);
     weft_blocking_spec room;
     int error = known(&spec, &room);
     weft_pool *pool = error ? NULL : spec->pool;
@@ -154,6 +162,8 @@ static void end_poll(struct wefti_poll_wait *poll) {
 }
 
 int weft_blocking_poll(const weft_blocking_spec *spec, weft_task *self, weft_wait *wait, int *result) {
+    if (wefti_slice_poll_heavy(self))
+        return -EAGAIN;
     struct wefti_worker *w = wefti_worker_here();
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
     struct wefti_job *job;

@@ -5,9 +5,12 @@
  * taken itself out of the list under the same lock.
  */
 #include "budget/fund.h"
+#include "fiber/slice.h"
 
 #include "budget/cap.h"
 #include "fiber/meter.h"
+
+#include <stdio.h>
 
 const weft_budget wefti_cost_spawn = {1, 0, 1, 0, 0}, wefti_cost_channel = {1, 0, 0, 1, 0},
                   wefti_cost_syscall = {1, 0, 0, 0, 1};
@@ -29,17 +32,53 @@ static void tell_supervisors(struct weft_fund *fund) {
     }
 }
 
-static int wait_for_recharge(struct wefti_fiber *self) {
+/* The first thing of which there is too little. */
+static const char *lacking(const struct wefti_fiber *self, const weft_budget *cost) {
+    weft_budget left = wefti_account_left(self);
+    return left.memory < cost->memory             ? "memory"
+           : left.spawns < cost->spawns           ? "spawns"
+           : left.channel_ops < cost->channel_ops ? "channel_ops"
+           : left.syscalls < cost->syscalls       ? "syscalls"
+                                                  : "ops";
+}
+
+void wefti_report_exhausted(const char *fiber, const char *what, const char *then) {
+    char text[384], name[WEFTI_NAME_ROOM];
+    int size = snprintf(text, sizeof text, "weft: fiber \"%s\" has no %s left in its budget, and %s\n",
+                        wefti_printable(fiber, name, sizeof name), what, then);
+    wefti_write(2, text, size > 0 && (size_t)size < sizeof text ? (size_t)size : sizeof text - 1);
+}
+
+/* Nobody has ever asked for exhausted fibers of the fund, nor heard of one. */
+static bool is_unwatched(struct weft_fund *fund) {
+    wefti_lock_take(&fund->lock);
+    bool unwatched = !fund->watched;
+    fund->watched = true;
+    wefti_lock_give(&fund->lock);
+    return unwatched;
+}
+
+/* The fiber is in the list.  Its owner is told, and whoever watches the fund; if nobody does, it is reported, once for each fund. */
+static void tell_exhausted(struct wefti_fiber *self, const char *what) {
+    const struct wefti_owner_kind *owner = self->owner ? self->owner->kind : NULL;
+    bool seen = owner && owner->exhausted && owner->exhausted(self, what);
+    if (!seen && is_unwatched(self->account->fund))
+        wefti_report_exhausted(self->task.name, what, "waits to be recharged: nobody watches its fund");
+    tell_supervisors(self->account->fund);
+}
+
+static int wait_for_recharge(struct wefti_fiber *self, const weft_budget *cost) {
     struct weft_fund *fund = self->account->fund;
     struct wefti_waiter waiter;
     wefti_waiter_init(&waiter);
     waiter.slot = self;
     waiter.result = 0;
+    const char *what = lacking(self, cost); /* from here on the account is the fund's */
     wefti_fiber_will_wait(self, wefti_waits_budget); /* who finds it in the list finds it exhausted (J13) */
     wefti_lock_take(&fund->lock);
     wefti_waiters_append(&fund->exhausted, &waiter);
     wefti_lock_give(&fund->lock);
-    tell_supervisors(fund);
+    tell_exhausted(self, what);
     int why = wefti_waiter_wait(&waiter, WEFT_NEVER, wefti_waits_budget);
     if (why) {
         wefti_lock_take(&fund->lock);
@@ -66,7 +105,7 @@ int wefti_exhausted(struct wefti_fiber *self, const weft_budget *cost) {
     struct wefti_worker *w = wefti_worker_here();
     wefti_count(&w->counters.exhausted, 1);
     if (w->rt->profile != WEFT_PROFILE_SERVICE)
-        return wait_for_recharge(self);
+        return wait_for_recharge(self, cost);
     recharge_self(self, cost);
     return 0;
 }
@@ -139,6 +178,7 @@ unsigned weft_fund_exhausted(weft_fund *fund, weft_task **tasks, unsigned room) 
     if (!fund)
         return 0;
     wefti_lock_take(&fund->lock);
+    fund->watched = true;
     for (struct wefti_waiter *waiter = fund->exhausted.first; waiter; waiter = waiter->next, count++)
         if (count < room && tasks)
             tasks[count] = &((struct wefti_fiber *)waiter->slot)->task;
@@ -147,12 +187,14 @@ unsigned weft_fund_exhausted(weft_fund *fund, weft_task **tasks, unsigned room) 
 }
 
 int weft_fund_wait_exhausted(weft_fund *fund, weft_deadline until) {
+    wefti_slice_use(until);
     struct wefti_waiter waiter;
     int error = fund ? wefti_waiter_init(&waiter) : -EINVAL;
     if (error)
         return error;
     wefti_lock_take(&fund->lock);
     bool there = fund->exhausted.first != NULL;
+    fund->watched = true;
     if (!there && until > 0)
         wefti_waiters_append(&fund->supervisors, &waiter);
     wefti_lock_give(&fund->lock);

@@ -21,6 +21,14 @@ void wefti_fund_give(struct weft_fund *fund, const weft_budget *amount, uint32_t
     wefti_lock_give(&fund->lock);
 }
 
+void wefti_fund_ref(struct weft_fund *fund) {
+    wefti_lock_take(&fund->lock);
+    fund->users++;
+    wefti_lock_give(&fund->lock);
+}
+
+void wefti_fund_unref(struct weft_fund *fund) { wefti_fund_give(fund, &(weft_budget){0}, 1); }
+
 void wefti_fund_make(struct weft_fund *fund, const weft_budget *amount) {
     weft_budget fits = wefti_budget_fitting(&fund->made, amount);
     weft_budget_add(&fund->made, &fits);

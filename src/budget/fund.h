@@ -25,6 +25,7 @@ struct weft_fund {
     weft_budget made; /* ever added out of nothing */
     struct wefti_waiters exhausted;   /* slot: the fiber */
     struct wefti_waiters supervisors; /* wait for one of these */
+    bool watched; /* somebody has asked for exhausted fibers, or has been told of one on stderr */
     struct wefti_account *accounts; /* all of them */
     struct wefti_account *unused;
 };
@@ -32,6 +33,9 @@ struct weft_fund {
 /* Take that much, or nothing.  `more_users` come out of it. */
 bool wefti_fund_take(struct weft_fund *fund, const weft_budget *amount, uint32_t more_users);
 void wefti_fund_give(struct weft_fund *fund, const weft_budget *amount, uint32_t fewer_users);
+/* One user more, or less, who takes nothing: the fund cannot be destroyed meanwhile. */
+void wefti_fund_ref(struct weft_fund *fund);
+void wefti_fund_unref(struct weft_fund *fund);
 /* Under the lock: adds that much out of nothing. */
 void wefti_fund_make(struct weft_fund *fund, const weft_budget *amount);
 /* Under the lock, for `service`: takes that much, out of nothing if the fund has too little. */
@@ -51,6 +55,9 @@ static inline bool wefti_grace_is_used(const struct wefti_fiber *fiber) {
 }
 /* Stops the running fiber for good: reports it with the locks it holds, and ends it with -EDQUOT.  stop.c. */
 _Noreturn void wefti_budget_stop(struct wefti_fiber *self);
+
+/* Reports on stderr that a fiber has used up `what`, and what happens then. */
+void wefti_report_exhausted(const char *fiber, const char *what, const char *then);
 
 /* A fund that counts as its runtime's part: made and ended with it. */
 struct weft_fund *wefti_fund_new(struct weft_runtime *rt, struct weft_fund *parent, const weft_budget *budget);

@@ -43,7 +43,8 @@ static void report(const struct wefti_fiber *self, int64_t grace) {
     const struct wefti_held *held = &self->account->held;
     char text[ROOM], name[WEFTI_NAME_ROOM];
     int size = snprintf(text, sizeof text,
-                        "weft: fiber \"%s\" is stopped: its budget is exhausted, it was cancelled, and it went on for %lld ops; it holds",
+                        "weft: fiber \"%s\" is stopped: its budget is exhausted, it was cancelled, and it went on for "
+                        "%lld ops; it holds",
                         wefti_printable(self->task.name, name, sizeof name), (long long)grace);
     for (uint32_t i = 0; i < held->count; i++)
         size += snprintf(text + size, sizeof text - (size_t)size, "%s %s (%p)", i ? "," : "",

@@ -5,6 +5,7 @@
 
 #include "fiber/local.h"
 #include "fiber/next.h"
+#include "fiber/slice.h"
 
 #define CACHE_MAX 64u /* free stacks that a worker keeps */
 #define LOOP_TICKS 8u /* ticks until fibers that follow each other come by the loop */
@@ -42,6 +43,24 @@ static void give_stack(struct wefti_worker *w, struct wefti_stack *stack) {
     stack->next = w->stacks.first;
     w->stacks.first = stack;
     w->stacks.count++;
+}
+
+/* -- Failing ------------------------------------------------------------------------------------------------ */
+
+/* The fiber has failed.  If it belongs to no nursery or process, and nobody has a handle, nobody can learn of that: the first one of a runtime is
+ * reported, all are counted. */
+static __attribute__((noinline)) void has_failed(struct wefti_worker *w, const struct wefti_fiber *fiber, int status) {
+    if (fiber->owner || status == -ECANCELED || (load_relaxed(&fiber->task.word) & WEFTI_JOINABLE)) /* a look */
+        return;
+    wefti_count(&w->counters.failed, 1);
+    if (load_relaxed(&w->rt->failed) || xchg_relaxed(&w->rt->failed, true)) /* one of them says it */
+        return;
+    char text[512], name[WEFTI_NAME_ROOM];
+    int size = snprintf(
+        text, sizeof text,
+        "weft: fiber \"%s\" has failed, and nobody has its handle: %s (weft_stats.failed counts the next ones)\n",
+        wefti_printable(fiber->task.name, name, sizeof name), weft_strerror(status));
+    wefti_write(2, text, size > 0 && (size_t)size < sizeof text ? (size_t)size : sizeof text - 1);
 }
 
 /* -- Choosing ----------------------------------------------------------------------------------------------- */
@@ -102,12 +121,14 @@ struct wefti_goal wefti_go_on(struct wefti_worker *w, struct wefti_stack *here, 
         wefti_worker_spend(w);
         if (!wefti_worker_begin(w, next))
             continue;
+        wefti_slice_begin(w, fiber);
         if (next->home) {
             give(w, next);
             return (struct wefti_goal){fiber->stack, next};
         }
         struct wefti_stack *stack = here && here->log2 == log2 ? here : take_stack(w, log2);
         if (WEFTI_UNLIKELY(!stack)) {
+            has_failed(w, fiber, -ENOMEM);
             wefti_worker_finish(w, next, (weft_result){-ENOMEM, NULL});
             continue;
         }
@@ -183,6 +204,7 @@ static inline struct wefti_goal go_on_fresh(struct wefti_worker *w, struct wefti
         wefti_worker_spend(w);
         if (WEFTI_LIKELY(wefti_worker_begin(w, next))) {
             bind(w, next, here);
+            wefti_slice_begin(w, wefti_fiber_of(next));
             if (w->pinned.count) /* else there is nobody to follow it, and most end without waiting */
                 give(w, next);
             return (struct wefti_goal){here, next};
@@ -229,6 +251,8 @@ static void runner(void *pass) {
                 result = end_unusual(fiber, status);
                 w = wefti_worker_here(); /* it may have come to another */
             }
+            if (WEFTI_UNLIKELY(result.status < 0))
+                has_failed(w, fiber, result.status);
             fiber->stack = NULL;
             wefti_worker_finish(w, task, result);
             to = go_on_fresh(w, stack);
@@ -247,12 +271,14 @@ weft_poll wefti_fiber_poll(struct weft_task *task, void *state) {
     struct wefti_stack *stack = fiber->stack;
     if (!stack) {
         if (!(stack = take_stack(w, fiber->stack_log2))) {
+            has_failed(w, fiber, -ENOMEM);
             w->done = (weft_result){-ENOMEM, NULL};
             return WEFT_READY;
         }
         bind(w, task, stack);
     }
     give(w, task);
+    w->calls_left = w->central ? 1 : INT64_C(1) << fiber->look_log2;
     if (w->exceptions) { /* whoever drives us, or waits in a poll, may be handling some */
         wefti_switch_exceptions(w, &w->native, stack, task, false);
     } else {

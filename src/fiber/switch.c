@@ -1,5 +1,6 @@
 /* switch.c - leaving a fiber: waiting and yielding (switch.h has the design). */
 #include "fiber/next.h"
+#include "fiber/slice.h"
 
 struct wefti_worker *wefti_switch_exceptions(struct wefti_worker *w, struct wefti_stack *from, struct wefti_stack *to,
                                              struct weft_task *next, bool migrate) {
@@ -21,6 +22,7 @@ static inline void begin_own(struct wefti_worker *w, struct weft_task *next) {
     wefti_check_alone(w, next);
     wefti_count(&w->counters.polls, 1);
     wefti_set_current(w, next);
+    wefti_slice_begin(w, wefti_fiber_of(next));
 }
 
 /* Is the first of our own fibers next anyway, whatever go_on would look at?  Then one of our own runs. */
@@ -236,7 +238,7 @@ static __attribute__((noinline)) int wait_at_most(struct wefti_fiber *self, bool
         if (ready(arg))
             break;
         int64_t next = until; /* when to look again */
-        bool rang = set != WEFT_NEVER && load_relaxed(&alarm->rang); /* wefti_alarm_clear acquires */
+        bool rang = set != WEFT_NEVER && load_relaxed(&alarm->timer.rang); /* wefti_alarm_clear acquires */
         uint64_t word = load_acquire(&self->task.word); /* pairs with wefti_word_cancel_for: `grace` */
         if (WEFTI_UNLIKELY(word & WEFTI_CANCELLED)) {
             error = -ECANCELED;
@@ -302,7 +304,7 @@ int wefti_fiber_wait_late(struct wefti_fiber *self, _Atomic uint32_t *flag, int6
     while (!is_set(flag)) {
         if (WEFTI_UNLIKELY(load_relaxed(&self->task.word) & WEFTI_CANCELLED)) /* a hint; it looks again */
             return wait_at_most(self, is_set, flag, until);
-        bool rang = late->when != WEFT_NEVER && load_relaxed(&late->alarm.rang); /* wefti_late_clear acquires */
+        bool rang = late->when != WEFT_NEVER && load_relaxed(&late->alarm.timer.rang); /* wefti_late_clear acquires */
         if (WEFTI_UNLIKELY(rang || late->when > until)) {
             wefti_late_clear(late);
             if (rang && until <= wefti_now(w->rt)) {

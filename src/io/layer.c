@@ -8,9 +8,8 @@
 #include <unistd.h>
 #include <weft/stream.h>
 
+#include "fiber/slice.h"
 #include "io/desc.h"
-
-#define FILE_PIECE 16384u
 
 int weft_stream_open(const weft_stream *functions, void *state, int fd, weft_io **out) {
     if (!functions || functions->size != sizeof *functions || !functions->discard || !out)
@@ -72,8 +71,10 @@ static int enter(struct weft_io *io, const weft_stream_call *call) {
     if (call->self) {
         struct wefti_worker *w = wefti_worker_here();
         error = w && wefti_current(w) == call->self && !wefti_task_is_fiber(call->self) ? 0 : -EINVAL;
+        if (!error && wefti_slice_poll_heavy(call->self))
+            error = -EAGAIN;
     } else {
-        error = wefti_desc_begin();
+        error = wefti_desc_begin(call->until);
         if (!error)
             error = wefti_charge_syscall_call();
     }
@@ -127,30 +128,3 @@ int wefti_layer_shutdown(struct weft_io *io, int how) {
 
 int wefti_layer_close(struct weft_io *io) { return io->layer->close ? io->layer->close(io->layer_state) : 0; }
 void wefti_layer_discard(struct weft_io *io) { io->layer->discard(io->layer_state); }
-
-/* Through a buffer: its bytes are not those of the file. */
-ssize_t wefti_layer_sendfile(struct weft_io *io, int file, off_t *offset, size_t size, int64_t until) {
-    size_t done = 0;
-    ssize_t n = 0;
-    char *buffer = wefti_alloc(FILE_PIECE);
-    if (!buffer)
-        return -ENOMEM;
-    while (done < size) {
-        size_t piece = size - done < FILE_PIECE ? size - done : FILE_PIECE;
-        n = offset ? pread(file, buffer, piece, *offset) : read(file, buffer, piece);
-        if (n < 0)
-            n = -errno;
-        if (n <= 0)
-            break;
-        ssize_t written = weft_write(io, buffer, (size_t)n, until);
-        if (written < 0) {
-            n = written;
-            break;
-        }
-        if (offset)
-            *offset += n;
-        done += (size_t)n;
-    }
-    wefti_free(buffer, FILE_PIECE);
-    return n < 0 ? n : (ssize_t)done;
-}

@@ -8,10 +8,10 @@
 
 #include <weft/stream.h>
 
+#include "fiber/slice.h"
 #include "io/mem.h"
 
 #define PARTS_MAX 1024 /* IOV_MAX */
-#define FILE_MAX ((size_t)1 << 30) /* bytes for one system call, which refuses more than it could return */
 
 static ssize_t or_error(ssize_t result) { return result < 0 ? -errno : result; }
 
@@ -56,7 +56,7 @@ ssize_t wefti_read_anyhow(weft_io *io, void *buffer, size_t size, weft_deadline 
     if (WEFTI_UNLIKELY(!io))
         return -EINVAL;
     if (WEFTI_UNLIKELY(size == 0)) {
-        int error = wefti_desc_begin();
+        int error = wefti_desc_begin(until);
         return error ? error : read_nothing(io);
     }
     if (WEFTI_UNLIKELY(io->layer))
@@ -77,6 +77,7 @@ ssize_t weft_read_poll(weft_io *io, weft_task *self, weft_wait *wait, void *buff
 }
 
 ssize_t weft_read_exact(weft_io *io, void *buffer, size_t size, weft_deadline until) {
+    wefti_slice_use(until);
     size_t done = 0;
     if (WEFTI_UNLIKELY(!io))
         return -EINVAL;
@@ -116,6 +117,8 @@ ssize_t wefti_write_anyhow(weft_io *io, const void *bytes, size_t done, size_t s
         return -EINVAL;
     if (WEFTI_UNLIKELY(io->layer))
         return layered(io, WEFTI_OUT, (weft_stream_call){.until = until, .all = true}, bytes, size);
+    if (WEFTI_UNLIKELY(done == size)) /* no call of the system, which would spend */
+        wefti_slice_use(until);
     while (done < size) {
         ssize_t n = weft_write_some(io, (const char *)bytes + done, size - done, until);
         if (n < 0)
@@ -249,52 +252,6 @@ ssize_t weft_writev(weft_io *io, const struct iovec *parts, int count, weft_dead
 }
 
 /* -- The rest ---------------------------------------------------------------------------------------------- */
-
-struct file {
-    int fd;
-    off_t *offset;
-    size_t size;
-};
-
-static ssize_t mem_sendfile(struct wefti_mem *mem, struct file *file) {
-    char bytes[4096];
-    size_t size = file->size < sizeof bytes ? file->size : sizeof bytes;
-    off_t at = file->offset ? *file->offset : lseek(file->fd, 0, SEEK_CUR);
-    ssize_t n = at < 0 ? -1 : pread(file->fd, bytes, size, at);
-    if (n <= 0)
-        return or_error(n);
-    n = wefti_mem_write(mem, bytes, (size_t)n);
-    if (n > 0 && file->offset)
-        *file->offset += n;
-    else if (n > 0)
-        lseek(file->fd, n, SEEK_CUR);
-    return n;
-}
-
-static ssize_t sendfile_once(struct weft_io *io, void *arg) {
-    struct file *file = arg;
-    if (io->mem)
-        return mem_sendfile(io->mem, file);
-    return or_error(wefti_sendfile_quietly(io->fd, file->fd, file->offset, file->size));
-}
-
-ssize_t weft_sendfile(weft_io *out, int fd, off_t *offset, size_t size, weft_deadline until) {
-    size_t done = 0;
-    if (WEFTI_UNLIKELY(!out))
-        return -EINVAL;
-    if (WEFTI_UNLIKELY(out->layer))
-        return wefti_layer_sendfile(out, fd, offset, size, until);
-    while (done < size) {
-        struct file arg = {fd, offset, size - done < FILE_MAX ? size - done : FILE_MAX};
-        ssize_t n = wefti_desc_call(out, WEFTI_OUT, sendfile_once, &arg, 0, until);
-        if (n < 0)
-            return n;
-        if (n == 0)
-            break;
-        done += (size_t)n;
-    }
-    return (ssize_t)done;
-}
 
 int weft_shutdown(weft_io *io, int how) {
     if (WEFTI_UNLIKELY(!io))

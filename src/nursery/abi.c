@@ -39,7 +39,7 @@ _Noreturn static void refused(const char *call, const struct wefti_nursery *n, i
 
 static int await(const char *call, weft_nursery *nursery) {
     struct wefti_nursery *n = wefti_nursery_of(nursery);
-    if (!n)
+    if (!n || !n->rt) /* none, or never opened */
         return -EINVAL;
     int status = weft_nursery_await(nursery);
     if (n->bound && status != -ENOTRECOVERABLE) /* a forked child has none of the children that run */

@@ -11,6 +11,7 @@
  *         A child that is counted by N1 serves the taker in its own C1; one that could not be queued, and never begins, does so as it leaves.
  * Checked by.  test/model/nursery_next.c
  */
+#include "fiber/slice.h"
 #include "nursery/nursery.h"
 
 wefti_waker wefti_nursery_serve_taker(struct wefti_nursery *n) {
@@ -18,7 +19,7 @@ wefti_waker wefti_nursery_serve_taker(struct wefti_nursery *n) {
     return waiter ? wefti_waiter_serve(waiter) : 0;
 }
 
-wefti_waker wefti_nursery_keep(struct wefti_nursery *n, struct wefti_fiber *fiber) {
+static wefti_waker keep(struct wefti_nursery *n, struct wefti_fiber *fiber) {
     wefti_word_ref(&fiber->task.word);
     fiber->next = NULL;
     *(n->ended_last ? &n->ended_last->next : &n->ended) = fiber;
@@ -26,11 +27,13 @@ wefti_waker wefti_nursery_keep(struct wefti_nursery *n, struct wefti_fiber *fibe
     return wefti_nursery_serve_taker(n);
 }
 
+const struct wefti_nursery_hooks wefti_nursery_keep = {keep, NULL};
+
 void wefti_nursery_forget(struct wefti_nursery *n) {
     wefti_lock_take(&n->lock);
     struct wefti_fiber *fiber = n->ended;
     n->ended = n->ended_last = NULL;
-    n->told = NULL;
+    n->hooks = NULL;
     n->also = 0;
     wefti_lock_give(&n->lock);
     for (struct wefti_fiber *next; fiber; fiber = next) {
@@ -70,6 +73,7 @@ static int append(struct wefti_nursery *n, struct wefti_waiter *waiter, int64_t 
 }
 
 int weft_nursery_next(weft_nursery *nursery, weft_result *result, const weft_task **which, weft_deadline until) {
+    wefti_slice_use(until);
     struct wefti_nursery *n = wefti_nursery_of(nursery);
     struct wefti_worker *w = wefti_worker_here();
     struct wefti_fiber *fiber;
@@ -111,6 +115,8 @@ static void end_wait(struct wefti_poll_wait *poll) {
 
 int weft_nursery_next_poll(weft_nursery *nursery, weft_task *self, weft_wait *wait, weft_result *result,
                            const weft_task **which) {
+    if (wefti_slice_poll(self))
+        return -EAGAIN;
     struct wefti_nursery *n = wefti_nursery_of(nursery);
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
     struct wefti_fiber *fiber;

@@ -1,5 +1,6 @@
 /* nursery.c - opening, starting children, their end, awaiting (nursery.h has the protocol). */
 #include "nursery/nursery.h"
+#include "fiber/slice.h"
 
 #include "budget/profile.h"
 #include "task/waits.h"
@@ -89,20 +90,29 @@ static void ended(struct wefti_fiber *fiber) {
     }
     if (WEFTI_UNLIKELY(fiber->lent))
         wefti_nursery_keep_lent(n, fiber);
-    if (WEFTI_UNLIKELY(n->told != NULL)) /* last: the lock is held from here on until it has left */
-        n->also = n->told(n, fiber);
+    if (WEFTI_UNLIKELY(n->hooks != NULL)) /* last: the lock is held from here on until it has left */
+        n->also = n->hooks->ended(n, fiber);
 }
 
 /* C2 to C4: it is COMPLETE. */
 static void left(struct wefti_owner *owner) {
     struct wefti_nursery *n = (struct wefti_nursery *)(void *)owner; /* its first field */
-    wefti_waker waker = n->also; /* of `told`, if there is one: it sets it for each child */
+    wefti_waker waker = n->also; /* if there are hooks: they set it for each child */
     wefti_nursery_leave(n);
     if (WEFTI_UNLIKELY(waker != 0))
         wefti_waiter_wake(waker); /* wake */
 }
 
-static const struct wefti_owner_kind owner_kind = {ended, left};
+/* On the child's own stack: it is in its fund's list of exhausted fibers. */
+static bool exhausted(struct wefti_fiber *fiber, const char *what) {
+    struct wefti_nursery *n = (struct wefti_nursery *)(void *)fiber->owner; /* owner is its first field */
+    wefti_lock_take(&n->lock);
+    const struct wefti_nursery_hooks *hooks = n->hooks;
+    wefti_lock_give(&n->lock); /* the child keeps the nursery */
+    return hooks && hooks->exhausted && hooks->exhausted(n, fiber, what);
+}
+
+static const struct wefti_owner_kind owner_kind = {ended, left, exhausted};
 
 /* Is the caller the task that opened it, or a thread if a thread did? */
 static bool is_owner(const struct wefti_nursery *n) {
@@ -274,7 +284,7 @@ static int open(struct wefti_nursery *n, struct weft_runtime *rt, const weft_nur
         .bound = true,
         .keep_going = config.keep_going,
         .keep_results = config.keep_results,
-        .told = config.keep_results ? wefti_nursery_keep : NULL,
+        .hooks = config.keep_results ? &wefti_nursery_keep : NULL,
         .has_cap = config.cap != NULL,
         .cap = config.cap ? *config.cap : (weft_cap){0, 0},
     };
@@ -317,6 +327,8 @@ static int result(const struct wefti_nursery *n) {
 }
 
 int wefti_nursery_is_mine(const struct wefti_nursery *n, const struct weft_task *self, bool poll) {
+    if (!n->rt) /* never opened */
+        return -EINVAL;
     if (self && wefti_task_is_fiber(self) && ((const struct wefti_fiber *)self)->owner == &n->owner)
         return -EDEADLK;
     if (n->made_by != self)
@@ -379,6 +391,7 @@ int wefti_nursery_await(struct wefti_nursery *n, int64_t until) {
 }
 
 int weft_nursery_await(weft_nursery *nursery) {
+    wefti_slice_use(WEFT_NEVER);
     struct wefti_nursery *n = wefti_nursery_of(nursery);
     struct wefti_worker *w = wefti_worker_here();
     int error = n ? may_await(n, w ? wefti_current(w) : NULL, false) : -EINVAL;
@@ -395,6 +408,8 @@ static void end_wait(struct wefti_poll_wait *poll) {
 }
 
 int weft_nursery_await_poll(weft_nursery *nursery, weft_task *self, weft_wait *wait, int *out) {
+    if (wefti_slice_poll(self))
+        return -EAGAIN;
     struct wefti_nursery *n = wefti_nursery_of(nursery);
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
     int error = n && self && out ? may_await(n, self, true) : -EINVAL;
@@ -450,6 +465,7 @@ static void abandon(struct wefti_nursery *n) {
 }
 
 int weft_nursery_destroy(weft_nursery *nursery) {
+    wefti_slice_use(WEFT_NEVER);
     struct wefti_nursery *n = wefti_nursery_of(nursery);
     if (!n)
         return 0;
@@ -461,8 +477,11 @@ int weft_nursery_destroy(weft_nursery *nursery) {
     int error = may_await(n, w ? wefti_current(w) : NULL, false);
     if (error)
         return error;
-    if (n->bound)
-        weft_nursery_cancel(nursery);
+    wefti_lock_take(&n->lock);
+    bool cancel = n->live && wefti_nursery_cancel_begin(n, WEFT_REASON_EXPLICIT);
+    wefti_lock_give(&n->lock);
+    if (cancel)
+        wefti_nursery_cancel_begun(n);
     bool heap = n->heap;
     error = wefti_nursery_await(n, WEFT_NEVER);
     if (heap) /* else its memory is the caller's */

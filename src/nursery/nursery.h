@@ -45,6 +45,14 @@ enum wefti_nursery_kind {
     WEFTI_BY_POLL,
 };
 
+/* What the owner of some nurseries wants to know of their children. */
+struct wefti_nursery_hooks {
+    /* A child has ended.  Under the lock.  Returns who is to be woken for that, or 0. */
+    wefti_waker (*ended)(struct wefti_nursery *n, struct wefti_fiber *fiber);
+    /* A child waits for a recharge from now on, on its own stack, without the lock.  Returns true if the owner sees to it.  May be NULL. */
+    bool (*exhausted)(struct wefti_nursery *n, struct wefti_fiber *fiber, const char *what);
+};
+
 struct wefti_nursery {
     struct wefti_owner owner; /* first: a child's fiber->owner points here */
 
@@ -56,10 +64,10 @@ struct wefti_nursery {
     int64_t grace;
     struct weft_fund *fund; /* what its children's budgets come out of; NULL: the spawner's */
     struct wefti_nursery_timer *timer; /* NULL: no deadline was ever set */
-    int *status;                       /* of the block */
+    int *status; /* of the block */
     uint8_t kind;
-    bool heap;       /* made by create */
-    bool bound;      /* in the owner's list, or not yet awaited */
+    bool heap; /* made by create */
+    bool bound; /* in the owner's list, or not yet awaited */
     bool
         shielded; /* opened under a shield that is up: cancelling the owner does not reach it; under the owner's lock */
     bool keep_going;
@@ -79,9 +87,8 @@ struct wefti_nursery {
     struct wefti_fiber *ended, *ended_last; /* children whose end has not been given (next.c); each with a reference */
     struct wefti_waiters taker; /* who waits for the next of these; one at most */
 
-    wefti_waker (*told)(struct wefti_nursery *n,
-                        struct wefti_fiber *fiber); /* a child has ended; who else is to be woken.  NULL: nobody */
-    wefti_waker also; /* ... when it has left */
+    const struct wefti_nursery_hooks *hooks; /* NULL: none */
+    wefti_waker also; /* what hooks->ended has returned: to be woken when the child has left */
 
     struct wefti_fiber *lent; /* ended children whose handles the nursery drops (lend.c), linked by `prev` */
     weft_cap cap; /* of children that the owner starts without a capability; set when it is made */
@@ -125,8 +132,8 @@ void wefti_nursery_owner_cancelled(struct wefti_fiber *fiber);
 void wefti_nursery_owner_unshielded(struct wefti_fiber *fiber);
 
 /* -- next.c ------------------------------------------------------------------------------------------ */
-/* `told` with keep_results, under the lock: its end is kept; who is to be woken. */
-wefti_waker wefti_nursery_keep(struct wefti_nursery *n, struct wefti_fiber *fiber);
+/* Of a nursery with keep_results: `ended` keeps how each child has ended. */
+extern const struct wefti_nursery_hooks wefti_nursery_keep;
 /* Under the lock: there is one child less, or an end more. */
 wefti_waker wefti_nursery_serve_taker(struct wefti_nursery *n);
 /* Nobody wants to know of ends any more, of those that are kept nor of others. */

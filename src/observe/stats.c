@@ -22,6 +22,7 @@ static void add_worker(const struct wefti_counters *from, weft_stats *to) {
     ADD(exhausted);
     ADD(io_batches);
     ADD(io_events);
+    ADD(failed);
 #undef ADD
 }
 

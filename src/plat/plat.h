@@ -238,6 +238,8 @@ ssize_t wefti_sendfile_quietly(int fd, int file, off_t *offset, size_t size);
 /* Read from a place in a file what can be had without waiting for a disk; the result or -errno: -EAGAIN (nothing), -EOPNOTSUPP (nobody
  * knows). */
 ssize_t wefti_readv_now(int fd, const struct iovec *parts, int count, int64_t at);
+/* Are these bytes of a regular file in the page cache? True if the file system does not know. */
+bool wefti_file_is_cached(int fd, int64_t at, size_t size);
 
 /* -- Signals, forks, exit ---------------------------------------------------------------------------------- */
 #define WEFTI_SIGNALS 65 /* numbers below it */

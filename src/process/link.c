@@ -91,14 +91,14 @@ void wefti_monitor_tell(struct wefti_processes *table, struct wefti_message *rec
     }
     struct wefti_process *process = wefti_process_find(table, to);
     record->error = reason;
-    if (!process || !wefti_mailbox_push_system(process, wefti_pid_generation(to), record))
+    if (!process || !wefti_mailbox_push_system(process, to, record))
         wefti_message_free(table, record);
 }
 
 /* E2 and E3. */
 static void tell_linked(struct wefti_processes *table, struct wefti_message *record, int reason) {
     weft_pid to = record->record.to;
-    bool first = false, trap = false;
+    bool trap = false;
     struct weft_task *condemned = NULL;
     struct wefti_process *process = wefti_process_lock(table, to);
     struct wefti_message *others = take_out(process, record->from);
@@ -106,12 +106,12 @@ static void tell_linked(struct wefti_processes *table, struct wefti_message *rec
         trap = others && process->trap_exit;
         record->error = reason;
         if (trap)
-            first = wefti_mailbox_put_system(process, record);
+            wefti_mailbox_put_system(process, record);
         else if (others && reason)
             condemned = wefti_process_condemn(process, reason);
         wefti_lock_give(&process->lock);
     }
-    if (first)
+    if (trap)
         wefti_mailbox_wake(process);
     if (condemned)
         wefti_process_execute(condemned); /* E3 */

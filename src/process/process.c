@@ -68,7 +68,7 @@ static void ended(struct wefti_process *process, int status) {
 static void fiber_ended(struct wefti_fiber *fiber) {
     ended(wefti_process_of(&fiber->task), load_own(&fiber->task.status));
 }
-const struct wefti_owner_kind wefti_process_owner = {fiber_ended, NULL};
+const struct wefti_owner_kind wefti_process_owner = {fiber_ended, NULL, NULL};
 
 /* The drop function of a class's task. */
 static void class_ended(void *state) {
@@ -159,7 +159,7 @@ static int check(const weft_process_spec *spec) {
     return has_bad_inputs(spec) || (spec->context && !class_) ? -EINVAL : 0;
 }
 
-/* A slot that nobody knows yet becomes this process; its lanes are closed. */
+/* A slot that nobody knows yet becomes this process; its lane is closed. */
 static void settle_in(struct wefti_process *process, const weft_process_spec *spec) {
     process->is_fiber = spec->fn != NULL;
     process->blocked = process->idle = false;
@@ -168,7 +168,7 @@ static void settle_in(struct wefti_process *process, const weft_process_spec *sp
     process->bounded = spec->max_messages || spec->max_bytes;
     process->policy = (uint8_t)spec->policy;
     process->trap_exit = spec->trap_exit;
-    process->told = process->awaits = process->outdated = process->asked = false;
+    process->told = process->awaits = process->outdated = false;
     process->reason = 0;
     store_relaxed(&process->wake_blocked, spec->wake_blocked_on_message); /* O2 publishes it, and the next */
     store_relaxed(&process->receiving, !process->is_fiber);
@@ -326,7 +326,7 @@ static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, bool ow
     weft_pid self = wefti_process_pid(process), before = pid ? *pid : WEFT_PID_NONE;
     uint64_t number = ties.monitor ? wefti_monitor_number(ties.linked, self) : 0;
     error = spec->fn ? make_fiber(rt, process, spec, &room) : make_class(rt, process, spec, &room);
-    if (error) { /* init knew its pid, but its lanes are closed, and it was not alive */
+    if (error) { /* init knew its pid, but its lane is closed, and it was not alive */
         wefti_process_give(process, wefti_worker_here());
         return error;
     }

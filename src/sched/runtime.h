@@ -77,6 +77,7 @@ struct weft_runtime {
     struct weft_fund *fund; /* budget/profile.h */
     struct wefti_caps *caps; /* budget/cap.h */
     _Atomic uint64_t denied;
+    _Atomic bool failed; /* a detached fiber has failed, and was reported */
     struct wefti_sim *sim;
     _Atomic(struct wefti_annex *) annex[WEFTI_ANNEXES]; /* NULL, or set once */
     struct wefti_reactor *reactor;

@@ -97,7 +97,7 @@ void wefti_worker_skip(struct wefti_worker *w, struct weft_task *task);
 void wefti_worker_tick(struct wefti_worker *w);
 /* The next task of our own fibers, our own queues and the global one, or NULL. */
 struct weft_task *wefti_worker_pick(struct wefti_worker *w);
-/* One of our fibers has used up its turn, and yields: up to so many of the tasks that wait now come before it and the others, as long as they are short. */
+/* One of our fibers has used up its slice, and yields: up to so many of the tasks that wait now come before it and the others, as long as they are short. */
 void wefti_worker_owe(struct wefti_worker *w, uint32_t most);
 /* The calling thread's worker, read anew: for code that may have come here from another thread. */
 struct wefti_worker *wefti_worker_here(void);
@@ -284,26 +284,27 @@ uint64_t wefti_live(const struct weft_runtime *rt);
 /* A worker found nothing to do: if the runtime is stopping and nothing is left, tell the stopper. */
 void wefti_stop_check(struct weft_runtime *rt);
 
-/* -- io.c -------------------------------------------------------------------------------------------- */
-/* Work for the I/O threads, and a task that waits for it.  A scheduler with a control thread passes both ways through it. */
+/* -- reactor.c --------------------------------------------------------------------------------------- */
+/* Work that an I/O pool does for a task of a runtime with a control thread. */
 struct wefti_io {
     struct wefti_link link;
-    void (*route)(struct wefti_io *io); /* gives it to the pool; must not block */
-    wefti_waker waker; /* spent when it is done */
+    /* Step 2: let the pool's threads have it.  Returns 1, or 0 if it was withdrawn before; then it may be gone.  Must not block. */
+    uint64_t (*route)(struct wefti_io *io);
+    /* Step 3: resume the task that waits for it.  Then it may be gone. */
+    void (*complete)(struct wefti_io *io);
 };
-/* By the task, on its worker, before it waits. */
+/* By a worker of `rt`.  The record stays where it is until it has been routed.  The caller then calls wefti_notify, without its locks. */
 void wefti_io_submit(struct weft_runtime *rt, struct wefti_io *io);
-/* By the I/O thread, when the result has been left for the task.  The record may be gone afterwards. */
+/* By the I/O thread, once it has been routed and done. */
 void wefti_io_complete(struct weft_runtime *rt, struct wefti_io *io);
 
-/* -- reactor.c --------------------------------------------------------------------------------------- */
-/* Waiters that ask to be tried again, in the order in which they came, in each turn of the control thread until `retry` says true;
- * the record may be gone then.  False: there is no such thread, and whoever serves them wakes them. */
-struct wefti_retry {
-    struct wefti_link link;
-    bool (*retry)(struct wefti_retry *retry);
-};
-bool wefti_retry(struct weft_runtime *rt, struct wefti_retry *retry);
+/* Step 5: look at what `link` is in, and resolve those of its waiters that can be: how many. */
+typedef uint64_t wefti_resolve(struct wefti_link *link);
+/* By a worker of `rt`.  As wefti_io_submit: the link stays in place until `resolve` was called, and wefti_notify is due. */
+void wefti_control_resolve(struct weft_runtime *rt, struct wefti_link *link, wefti_resolve *resolve);
+
+/* A task of `rt`, which has a control thread, has become SCHEDULED.  True: the caller is that thread, and has put it into its ready queue. */
+bool wefti_control_resume(struct weft_runtime *rt, struct weft_task *task);
 
 /* -- jobs.c ------------------------------------------------------------------------------------------ */
 /* Take the oldest public job of another worker and run it.  False: there was none. */

@@ -8,9 +8,14 @@
 
 /* -- Running one task ------------------------------------------------------------------------------------ */
 
-/* The rest of finish, for who waits for it. */
-static __attribute__((noinline)) void tell_joiner(struct weft_task *task) {
-    wefti_wake(load_relaxed(&task->joiner)); /* ordered by to_complete */
+/* The rest of finish, for a task that is joined.  A control thread resumes a task that joins; a thread is woken directly. */
+static __attribute__((noinline)) void tell_joiner(struct wefti_worker *w, struct weft_task *task) {
+    wefti_waker joiner = load_relaxed(&task->joiner); /* ordered by to_complete */
+    if (w->central && !(joiner & 1)) {
+        w->sched->ended(w, task);
+        return;
+    }
+    wefti_wake(joiner);
     wefti_task_unref(task, 0);
 }
 
@@ -24,7 +29,7 @@ static inline __attribute__((always_inline)) void complete(struct wefti_worker *
     if (owner)
         owner->kind->left(owner); /* only now: who awaits all children finds each of them COMPLETE */
     if (word & WEFTI_JOINED)
-        tell_joiner(task);
+        tell_joiner(w, task);
     else if (wefti_word_refs(word) == 0)
         wefti_slab_give_here(&w->rt->slab, &w->cache, task);
 }
@@ -63,6 +68,7 @@ static inline __attribute__((always_inline)) void run(struct wefti_worker *w, st
         return;
     w->done = (weft_result){0, NULL}; /* a join that helps restores these and w->current for the task below */
     w->waits = WEFTI_WAITS_UNKNOWN;
+    w->calls_left = INT64_C(1) << w->look_log2; /* a new slice; a fiber sets its own */
     weft_poll said = task->poll(task, wefti_task_state(task));
     wefti_set_current(w, NULL);
     if (said == WEFT_READY) {

@@ -7,6 +7,8 @@
 #include "sched/spawn.h"
 
 #define POOL_MAX ((size_t)1 << 20)
+#define POOL_BYTES_MAX ((size_t)256 << 20)
+#define TOTAL_BYTES_MAX ((size_t)1 << 30)
 #define WORKERS_MAX 1024u
 
 /* -- The queue ------------------------------------------------------------------------------------------------ */
@@ -61,6 +63,7 @@ uint64_t weft_lane_queued(weft_lane *lane) {
 }
 
 uint64_t weft_lane_wakes(weft_lane *lane) { return lane ? load_relaxed(&lane->wakes) : 0; } /* a figure */
+uint64_t weft_lane_pooled_bytes(weft_lane *lane) { return lane ? load_relaxed(&lane->reserved) : 0; } /* a figure */
 unsigned weft_lane_workers(const weft_lane *lane) { return lane ? lane->workers : 0; }
 
 /* -- The environment ------------------------------------------------------------------------------------------- */
@@ -97,6 +100,8 @@ static int settle(const weft_lane_config *given, weft_lane_config *config) {
     config->workers = config->workers ? config->workers : wefti_cpu_count();
     config->max_pool = config->max_pool ? config->max_pool : POOL_MAX;
     config->max_batch = config->max_batch ? config->max_batch : config->max_pool;
+    config->max_pool_bytes = config->max_pool_bytes ? config->max_pool_bytes : POOL_BYTES_MAX;
+    config->max_total_bytes = config->max_total_bytes ? config->max_total_bytes : TOTAL_BYTES_MAX;
     if (!config->store.open)
         config->store = wefti_store_memory;
     return 0;

@@ -12,6 +12,10 @@
  * Batch.  Only the runner takes from a pool, and others only append: from a look under the lock on, the first n nodes and the links between them
  *         stay as they are until the runner removes them.  So the snapshot is copied, and n of any size removed, without holding up who submits.
  * Stop.   `stopped` is set under the pool's lock, with the pool emptied in the same section: who submits is either refused or told.
+ * Restart Whoever restarts a shard takes a turn of its own, IDLE -> SCHEDULED -> RUNNING -> IDLE, without the queue. So it excludes workers as they exclude
+ *         each other.
+ * Bytes.  A shard reserves from the lane's total in pieces of 64 KiB, and gives them back when its pool has become small: a submission rarely touches the shared
+ *         counter. The first 4 KiB are kept.
  * Sleep.  The queue's lock covers the list of sleeping workers: whoever appends takes the first of them out and wakes that one; whoever
  *         shuts down wakes all.  A worker looks at the queue under the lock before it joins the list.
  * Checked by.  test/model/shard.c, test/api/shard_*.c, test/fault/shard.c
@@ -50,6 +54,8 @@ struct weft_shard {
     struct wefti_lock lock; /* the pool */
     struct wefti_chain pool;
     uint64_t next_id;
+    size_t bytes;    /* of the pool */
+    size_t reserved; /* of the lane's max_total_bytes; at least `bytes` */
 
     /* Written by whoever runs it. */
     _Atomic uint64_t block; /* the last one */
@@ -76,6 +82,7 @@ struct weft_lane {
     struct wefti_chain sleepers;
     _Atomic bool shutdown;
     _Atomic uint64_t wakes;
+    _Atomic size_t reserved; /* by all shards, of max_total_bytes */
 
     struct wefti_lock env_lock;
     weft_block_env env;

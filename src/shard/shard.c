@@ -6,6 +6,8 @@
 #include "shard/lane.h"
 
 #define ROOM_KEPT 65536u /* a worker gives larger batches' memory back after the turn */
+#define RESERVE_FIRST 4096u /* bytes of the lane's total; kept by the shard */
+#define RESERVE_STEP 65536u
 
 /* -- The pool ---------------------------------------------------------------------------------------------------- */
 
@@ -19,19 +21,55 @@ static struct wefti_tx *new_tx(const void *data, size_t size) {
     return node;
 }
 
-static void free_tx(struct wefti_tx *node) { wefti_free(node, sizeof *node + node->tx.size); }
+static size_t bytes_of(const weft_tx *tx) { return sizeof(struct wefti_tx) + tx->size; }
+
+static void free_tx(struct wefti_tx *node) { wefti_free(node, bytes_of(&node->tx)); }
 
 static void free_chain(struct wefti_chain *chain) {
     for (struct wefti_link *item; (item = wefti_chain_take(chain));)
         free_tx((struct wefti_tx *)(void *)item);
 }
 
+/* Takes `more` bytes of the lane's total. A failed attempt of another shard may make this one fail too, near the limit. */
+static bool take_of_total(struct weft_lane *lane, size_t more) {
+    if (add_relaxed(&lane->reserved, more) + more <= lane->config.max_total_bytes) /* a count: orders nothing */
+        return true;
+    sub_relaxed(&lane->reserved, more); /* likewise */
+    return false;
+}
+
+/* Under the pool's lock: the lane's total has room for a pool of `bytes`. */
+static bool reserve(struct weft_shard *shard, size_t bytes) {
+    size_t step = bytes <= RESERVE_FIRST ? RESERVE_FIRST : (bytes + RESERVE_STEP - 1) / RESERVE_STEP * RESERVE_STEP;
+    if (bytes <= shard->reserved)
+        return true;
+    if (!take_of_total(shard->lane, step - shard->reserved)) {
+        step = bytes; /* the last bytes of the total are not given in steps */
+        if (!take_of_total(shard->lane, step - shard->reserved))
+            return false;
+    }
+    shard->reserved = step;
+    return true;
+}
+
+/* Under the pool's lock: `bytes` have left the pool. */
+static void unreserve(struct weft_shard *shard, size_t bytes) {
+    shard->bytes -= bytes;
+    if (shard->bytes <= RESERVE_FIRST && shard->reserved > RESERVE_FIRST) {
+        sub_relaxed(&shard->lane->reserved, shard->reserved - RESERVE_FIRST); /* a count: orders nothing */
+        shard->reserved = RESERVE_FIRST;
+    }
+}
+
 /* Under the pool's lock: number them and append them all, or say why not. */
-static int add_all(struct weft_shard *shard, struct wefti_chain *chain, uint64_t *first_id) {
+static int add_all(struct weft_shard *shard, struct wefti_chain *chain, size_t bytes, uint64_t *first_id) {
+    const weft_lane_config *config = &shard->lane->config;
     if (load_own(&shard->stopped))
         return -EIO;
-    if (shard->pool.count + (size_t)chain->count > shard->lane->config.max_pool)
+    if (shard->pool.count + (size_t)chain->count > config->max_pool || bytes > config->max_pool_bytes - shard->bytes ||
+        !reserve(shard, shard->bytes + bytes))
         return -EAGAIN;
+    shard->bytes += bytes;
     if (first_id)
         *first_id = shard->next_id + 1;
     for (struct wefti_link *item; (item = wefti_chain_take(chain));) {
@@ -43,12 +81,14 @@ static int add_all(struct weft_shard *shard, struct wefti_chain *chain, uint64_t
 
 int weft_shard_submit_many(weft_shard *shard, const weft_tx *txs, size_t count, uint64_t *first_id) {
     struct wefti_chain chain = {NULL, NULL, 0};
+    size_t bytes = 0;
     if (WEFTI_UNLIKELY(!shard || (count && !txs)))
         return -EINVAL;
     int error = wefti_lane_is_shut(shard->lane) ? -ESHUTDOWN : count > shard->lane->config.max_pool ? -EINVAL : 0;
     for (size_t i = 0; i < count && !error; i++) {
         struct wefti_tx *node = NULL;
-        if (txs[i].size && !txs[i].data)
+        if ((txs[i].size && !txs[i].data) || txs[i].size > shard->lane->config.max_pool_bytes ||
+            (bytes += bytes_of(&txs[i])) > shard->lane->config.max_pool_bytes)
             error = -EINVAL;
         else if (!(node = new_tx(txs[i].data, txs[i].size)))
             error = -ENOMEM;
@@ -57,7 +97,7 @@ int weft_shard_submit_many(weft_shard *shard, const weft_tx *txs, size_t count, 
     }
     if (!error && count) {
         wefti_lock_take(&shard->lock);
-        error = add_all(shard, &chain, first_id); /* S1 */
+        error = add_all(shard, &chain, bytes, first_id); /* S1 */
         wefti_lock_give(&shard->lock);
         if (!error)
             weft_shard_schedule(shard); /* S2, after S1 */
@@ -131,10 +171,14 @@ static void collect(struct weft_shard *shard, struct wefti_lane_worker *worker, 
 static struct wefti_chain take_batch(struct weft_shard *shard, const weft_batch *batch) {
     struct wefti_tx *last = (struct wefti_tx *)(uintptr_t)batch->txs[batch->count - 1].data - 1; /* new_tx */
     struct wefti_chain gone = {NULL, &last->link, (uint32_t)batch->count};
+    size_t bytes = 0;
+    for (size_t i = 0; i < batch->count; i++)
+        bytes += bytes_of(&batch->txs[i]);
     wefti_lock_take(&shard->lock);
     gone.first = shard->pool.first;
     shard->pool.first = last->link.next;
     shard->pool.count -= gone.count;
+    unreserve(shard, bytes);
     wefti_lock_give(&shard->lock);
     return gone;
 }
@@ -189,6 +233,7 @@ static void stop(struct weft_shard *shard) {
     store_relaxed(&shard->stopped, true); /* under the lock; elsewhere a look */
     struct wefti_chain rest = shard->pool;
     shard->pool.count = 0;
+    unreserve(shard, shard->bytes);
     wefti_lock_give(&shard->lock);
     store_relaxed(&shard->failed, load_own(&shard->failed) + rest.count); /* a figure */
     tell_and_free(shard, &rest, 0, -EIO);
@@ -214,6 +259,13 @@ static bool cycle(struct weft_shard *shard, struct wefti_lane_worker *worker) {
     return !fatal;
 }
 
+static void end_turn(struct weft_shard *shard) {
+    uint64_t found = load_relaxed(&shard->word); /* only we change it while it is RUNNING */
+    store_release(&shard->word, wefti_word_with(found, WEFTI_IDLE)); /* W2; through S2's swap to the next to_running */
+    if (has_waiting(shard)) /* W3: recheck */
+        weft_shard_schedule(shard); /* W3: wake */
+}
+
 void wefti_shard_turn(struct weft_shard *shard, struct wefti_lane_worker *worker) {
     int64_t quantum = shard->lane->config.quantum, began = wefti_clock();
     wefti_word_to_running(&shard->word);
@@ -223,10 +275,32 @@ void wefti_shard_turn(struct weft_shard *shard, struct wefti_lane_worker *worker
         ;
     if (worker->room > ROOM_KEPT)
         wefti_lane_trim(worker);
-    uint64_t found = load_relaxed(&shard->word); /* only we change it while it is RUNNING */
-    store_release(&shard->word, wefti_word_with(found, WEFTI_IDLE)); /* W2; through S2's swap to the next to_running */
-    if (has_waiting(shard)) /* W3: recheck */
-        weft_shard_schedule(shard); /* W3: wake */
+    end_turn(shard);
+}
+
+int weft_shard_restart(weft_shard *shard, int (*prepare)(void *arg, void *shard_state, uint64_t *next_block),
+                       void *arg) {
+    if (!shard)
+        return -EINVAL;
+    if (wefti_lane_is_shut(shard->lane))
+        return -ESHUTDOWN;
+    uint64_t found = load_relaxed(&shard->word); /* only compared */
+    do
+        if (wefti_word_life(found) != WEFTI_IDLE)
+            return -EBUSY;
+    while (
+        !cas_relaxed(&shard->word, &found, wefti_word_with(found, WEFTI_SCHEDULED))); /* S2, but it is not appended */
+    wefti_word_to_running(&shard->word); /* this thread has the turn */
+    uint64_t next = load_own(&shard->block) + 1;
+    int error = prepare ? prepare(arg, shard->state, &next) : 0;
+    if (error >= 0) {
+        store_relaxed(&shard->block, next - 1); /* a figure, one writer */
+        wefti_lock_take(&shard->lock);
+        store_relaxed(&shard->stopped, false); /* under the lock; elsewhere a look */
+        wefti_lock_give(&shard->lock);
+    }
+    end_turn(shard);
+    return error < 0 ? error : 0;
 }
 
 /* -- Looking ------------------------------------------------------------------------------------------------------ */
@@ -247,6 +321,15 @@ void weft_shard_info_read(weft_shard *shard, weft_shard_info *out) {
     out->failed = load_relaxed(&shard->failed);
     out->turns = load_relaxed(&shard->turns);
     out->cycles = load_relaxed(&shard->cycles);
+}
+
+uint64_t weft_shard_pooled_bytes(weft_shard *shard) {
+    if (!shard)
+        return 0;
+    wefti_lock_take(&shard->lock);
+    uint64_t bytes = shard->bytes;
+    wefti_lock_give(&shard->lock);
+    return bytes;
 }
 
 void *weft_shard_store_state(weft_shard *shard) { return shard ? shard->state : NULL; }

@@ -17,7 +17,7 @@ struct wefti_piece; /* of memory: budget/alloc.c */
 #define WEFTI_HELD 8u
 struct wefti_held {
     uint32_t count; /* in `lock` */
-    uint32_t more;  /* that had no room there */
+    uint32_t more; /* that had no room there */
     struct {
         const void *address;
         enum wefti_waits kind;
@@ -26,16 +26,16 @@ struct wefti_held {
 
 /* Belongs to the fiber while that runs, and to its fund, under the fund's lock, while the fiber waits exhausted. */
 struct wefti_account {
-    struct weft_fund *fund;      /* set once: an account is used again by fibers of the same fund only */
+    struct weft_fund *fund; /* set once: an account is used again by fibers of the same fund only */
     struct wefti_account *older; /* in the fund's list of all its accounts; set once */
-    struct wefti_account *next;  /* in the fund's list of unused ones */
-    struct wefti_piece *pieces;  /* memory that is charged to it; under the fund's lock */
-    bool closed;                 /* its fiber has ended, and it has pieces; under the fund's lock */
-    bool unpaid;                 /* its fiber was cancelled while it could not pay: nothing is charged any more */
-    bool killed;                 /* its fiber was refused, discarded or stopped */
-    uint32_t cap;                /* 1 + index of the capability it was spawned with; 0: none */
-    weft_budget left;            /* without the ops of its slice: those are in fiber->ops_left */
-    int64_t grace;               /* if unpaid: ops until it is stopped; 0 or below: none */
+    struct wefti_account *next; /* in the fund's list of unused ones */
+    struct wefti_piece *pieces; /* memory that is charged to it; under the fund's lock */
+    bool closed; /* its fiber has ended, and it has pieces; under the fund's lock */
+    bool unpaid; /* its fiber was cancelled while it could not pay: nothing is charged any more */
+    bool killed; /* its fiber was refused, discarded or stopped */
+    uint32_t cap; /* 1 + index of the capability it was spawned with; 0: none */
+    weft_budget left; /* without the ops of its slice: those are in fiber->ops_left */
+    int64_t grace; /* if unpaid: ops until it is stopped; 0 or below: none */
     struct wefti_held held;
 };
 

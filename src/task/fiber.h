@@ -24,6 +24,8 @@ struct wefti_owner_kind {
     void (*ended)(struct wefti_fiber *fiber);
     /* It is COMPLETE, and may be gone.  So may the owner be afterwards.  May be NULL. */
     void (*left)(struct wefti_owner *owner);
+    /* The running fiber waits for a recharge from now on; `what` it lacks is static.  Returns true if the owner sees to it.  May be NULL. */
+    bool (*exhausted)(struct wefti_fiber *fiber, const char *what);
 };
 
 /* What a fiber has open, newest first: its nurseries.  The list is under the fiber's lock; only the fiber itself changes it. */
@@ -64,6 +66,7 @@ struct wefti_fiber {
         uint8_t unusual; /* one of them is set */
     };
     uint8_t preempt_off; /* depth of weft_preempt_off */
+    uint8_t look_log2; /* how often calls look at its slice (fiber/slice.h) */
     int32_t ops_left; /* metering (fiber/meter.h): until something is due; below 0: it is, and as many are owed */
     _Atomic int64_t waits_since; /* for dumps, to a tick */
     void *value; /* weft_fiber_result */

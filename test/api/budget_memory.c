@@ -179,10 +179,8 @@ static void spawn_one(void) {
     weft_budget budget = {draw(3000), draw(1000), 0, draw(10), 0};
     if (actor->task)
         return;
-    *actor = (struct actor){.fund = world.fund[draw(FUNDS)],
-                            .left = budget,
-                            .discard = draw(2),
-                            .generation = actor->generation + 1};
+    *actor = (struct actor){
+        .fund = world.fund[draw(FUNDS)], .left = budget, .discard = draw(2), .generation = actor->generation + 1};
     spec.fn = act;
     spec.arg = actor;
     spec.fund = actor->fund;

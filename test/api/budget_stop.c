@@ -16,7 +16,8 @@ static struct {
     bool migrate, discard;
     int status; /* of the owner's await */
     atomic_ullong ops;
-    atomic_uint ended;
+    atomic_uint began, ended;
+    void *memory; /* that the fiber has not freed */
 } world;
 
 static int owner(void *arg) {
@@ -53,15 +54,16 @@ static void run(int64_t grace_ops, weft_fiber_fn fn) {
     CHECK_EQ(left.memory, 10000); /* also what it held */
     end_fund(world.fund);
     fixture_end(rt);
+    weft_free(world.memory); /* its charge is in the fund, and it is still there */
+    world.memory = NULL;
 }
 
 /* -- The bound ----------------------------------------------------------------------------------------------------- */
 
 static int spin(void *arg) {
     (void)arg;
-    void *memory;
-    REQUIRE_EQ(weft_alloc(100, &memory), 0);
-    world.ops = 0;
+    REQUIRE_EQ(weft_alloc(100, &world.memory), 0);
+    atomic_store(&world.ops, 0);
     for (;;) {
         metered_sum(10);
         atomic_store(&world.ops, weft_ops_used());
@@ -76,7 +78,9 @@ API_TEST(budget_stop_bound, "J11 J25 J33", .workers = {1, 2}) {
             world.migrate = migrate;
             run(grace[i], spin);
             CHECK_EQ(world.status, -EDQUOT);
-            uint64_t free = atomic_load(&world.ops) - OPS, most = grace[i] < 0 ? 0 : grace[i] ? (uint64_t)grace[i] : 100000;
+            uint64_t free = atomic_load(&world.ops) - OPS, most = grace[i] < 0 ? 0
+                                                                  : grace[i]   ? (uint64_t)grace[i]
+                                                                               : 100000;
             CHECK_LE(free, most + 1024);
             CHECK_GE(free + 64, most);
         }
@@ -160,6 +164,7 @@ API_TEST(budget_stop_reports_locks, "J25", .workers = {1, 2}) {
 
 static int wait_for_end(void *arg) {
     (void)arg;
+    atomic_fetch_add(&world.began, 1);
     int error = weft_sleep_until(WEFT_NEVER);
     atomic_fetch_add(&world.ended, 1);
     return error;
@@ -177,11 +182,14 @@ static int spin_with_children(void *arg) {
     spec.budget = &none;
     REQUIRE_EQ(weft_nursery_spawn(&outer, &spec, NULL), 0);
     REQUIRE_EQ(weft_nursery_spawn(inner, &spec, NULL), 0);
+    while (atomic_load(&world.began) < 2) /* else they are never entered */
+        REQUIRE_EQ(weft_yield(), 0);
     metered_endless();
 }
 
 /* Its nurseries are cancelled and awaited before it counts as ended: no orphans. */
 API_TEST(budget_stop_awaits_children, "J8 J25 J34", .workers = {1, 2}) {
+    atomic_store(&world.began, 0);
     atomic_store(&world.ended, 0);
     run(0, spin_with_children);
     CHECK_EQ(world.status, -EDQUOT);

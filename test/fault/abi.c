@@ -38,15 +38,15 @@ static bool on_a_thread(int64_t nth, bool persistent) {
     pid_t pid = fork();
     REQUIRE_GE(pid, 0);
     if (pid == 0) {
-        unsigned threads = harness_thread_count();
+        unsigned threads = fixture_threads("weft-"); /* the test program itself */
         wefti_fault_set(nth, persistent);
         weft_nursery *n = weft_abi_nursery_create();
         int result = block(n);
         bool reached = wefti_fault_count() > nth;
         wefti_fault_set(-1, false);
         REQUIRE(n ? is_clean(result) : result == -EINVAL);
-        unsigned most = threads + harness_workers() + fixture_on("reactor");
-        REQUIRE_EVENTUALLY(harness_thread_count() <= most); /* of one runtime, or of none */
+        unsigned most = threads + harness_workers();
+        REQUIRE_EVENTUALLY(fixture_threads("weft-") <= most); /* of one runtime, or of none */
         weft_nursery *again = weft_abi_nursery_create(); /* the next attempt finds it running, or starts it */
         REQUIRE(again);
         REQUIRE_EQ(block(again), WEFT_ABI_OK);

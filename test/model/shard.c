@@ -87,6 +87,25 @@ MC_TEST(shard_two_workers, .proves = "K34 K35", .mode = MC_PCT, .depth = 4, .max
     at_rest(3);
 }
 
+static int look_at_notes(void *arg, void *state, uint64_t *next_block) {
+    (void)arg, (void)state, (void)next_block;
+    mc_assert(notes <= 2); /* plain: a turn that has not ended is a race */
+    notes += 0;
+    return 0;
+}
+
+/* A restart has a turn of its own: it excludes the worker, and what was added meanwhile is run. */
+MC_TEST(shard_restart_against_turn, .proves = "K23 K35", .bound = 2, .stale_counts = true, .seconds = 10) {
+    begin(1, 0);
+    int a = mc_spawn(add, NULL);
+    int error = weft_shard_restart(shard, look_at_notes, NULL);
+    mc_assert(error == 0 || error == -EBUSY);
+    add(NULL);
+    mc_join(a);
+    wait_for(2);
+    at_rest(2);
+}
+
 /* -- Scheduling */
 
 static _Atomic int won;

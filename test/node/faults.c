@@ -186,6 +186,37 @@ static void sweep(int kinds, int error) {
     CHECK_GT(points, 1);
 }
 
+/* A refused transaction says why, and a stopped shard is brought back without a restart of the node. */
+TEST(faults_restart, "K29 K30 K31") {
+    const char *dir = node_dir();
+    struct ledger *book = node_open(dir);
+    hash32 refused;
+    CHECK_EQ(node_run(book, "bad", "ann", "kv add n 1"), TX_OK);
+    CHECK_STR(ledger_refusal(book, "bad", &node_id), "");
+    arm(ON_SYNC, EIO, 0);
+    CHECK_EQ(node_run(book, "bad", "ann", "kv add n 1"), TX_REFUSED);
+    refused = node_id;
+    CHECK_CONTAINS(ledger_refusal(book, "bad", &refused), "its disk failed");
+    arm(0, 0, 0);
+    REQUIRE_EVENTUALLY(state_of(book, "bad") == WEFT_SHARD_STOPPED);
+    CHECK_EQ(node_try(book, "bad", "ann", 2, "kv add n 1", &refused), -EIO);
+    CHECK_EQ(ledger_shard_restart(book, "none"), -ENOENT);
+    arm(ON_NAME, EIO, 0); /* still unreadable */
+    int error;
+    while ((error = ledger_shard_restart(book, "bad")) == -EAGAIN)
+        harness_nap();
+    CHECK_EQ(error, -EIO);
+    arm(0, 0, 0);
+    CHECK_EQ(state_of(book, "bad"), WEFT_SHARD_STOPPED);
+    CHECK_EQ(ledger_shard_restart(book, "bad"), 0);
+    CHECK_EQ(ledger_shard_restart(book, "bad"), 0); /* again: nothing */
+    CHECK_EQ(state_of(book, "bad"), WEFT_SHARD_IDLE);
+    CHECK_EQ(node_run(book, "bad", "ann", "kv add n 1"), TX_OK); /* with the nonce that is the next on the disk */
+    CHECK_EQ(node_run(book, "good", "ann", "kv add n 1"), TX_OK);
+    ledger_close(book);
+    CHECK_EQ(ledger_verify(dir, on_finding, NULL, NULL), 0);
+}
+
 TEST(faults_write_eio, "K29 K30 K31") { sweep(ON_WRITE, EIO); }
 TEST(faults_write_enospc, "K29 K30 K31") { sweep(ON_WRITE, ENOSPC); }
 TEST(faults_sync_eio, "K29 K30 K31") { sweep(ON_SYNC, EIO); }

@@ -1,4 +1,6 @@
 /* lua.c - contracts: what they can, what they cannot, and that nothing of it ends a node. */
+#include <time.h>
+
 #include "node.h"
 
 /* deploy takes its source as one argument: not by words. */
@@ -249,6 +251,102 @@ TEST(lua_out_of_time, "") {
     for (size_t i = 0; i < sizeof slow / sizeof *slow; i++)
         expect_failure(book, slow[i], "out of time");
     CHECK_EQ(node_run(book, "s", "ann", "kv noop"), TX_OK);
+    ledger_close(book);
+}
+
+static bool is_tsan(void) {
+#ifdef __SANITIZE_THREAD__
+    return true;
+#else
+    return false;
+#endif
+}
+
+static int64_t cpu_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Work inside one instruction or one C function is interrupted, at most 50 ms of CPU time after the limit. */
+TEST(lua_out_of_time_inside, "", .timeout = 120) {
+    if (is_tsan())
+        SKIP("ThreadSanitizer delays signals until a call of the C library");
+    static const char chain[] = "local m = {__metatable = ''} m.__index = getmetatable local t = setmetatable({}, m)"
+                                " for i = 1, 1900 do local u = {} u.__index = t setmetatable(u, u) t = u end ";
+    static const char *const slow[] = {
+        "local m = {} local t = setmetatable({}, m) m.__call = t t()",
+        "local t = function() end for i = 1, 20000 do local u = {} u.__call = t setmetatable(u, u) t = u end"
+        " while true do t() end",
+        "table.concat(chained(), '', 1, 5000000)",
+        "while true do table.unpack(chained(), 1, 100000) end",
+        "local t = {} for i = 1, 60000 do t['k' .. i] = 1 end for i = 1, 60000 do t['k' .. i] = nil end"
+        " local r = {} for i = 1, 20000 do r[i] = t end return r",
+        "local t = {} for i = 1, 1000 do t[i + 0.5] = 1 end while true do pairs(t) end",
+        "local s = '0.' .. ('123456789'):rep(900) local x while true do x = s + s + s + s + s + s + s + s end",
+    };
+    struct ledger *book =
+        node_open_with((struct ledger_config){.workers = 1, .gas_limit = UINT64_MAX / 4, .lua_time = 100000000});
+    for (size_t i = 0; i < sizeof slow / sizeof *slow; i++) {
+        char source[4096];
+        snprintf(source, sizeof source, "function chained() %s return t end function f() %s end", chain, slow[i]);
+        REQUIRE_EQ(deploy(book, "ann", "c", source, strlen(source)), TX_OK);
+        int64_t before = cpu_ms();
+        CHECK_EQ(node_run(book, "s", "ann", "lua invoke c f"), TX_FAILED);
+        if (strcmp(node_reason, "out of time"))
+            printf("%s\n", slow[i]);
+        CHECK_STR(node_reason, "out of time");
+        CHECK_LT(cpu_ms() - before, harness_is_slow() ? 1000 : 100 + 50 + 30); /* 30: for what is around it */
+    }
+    CHECK_EQ(node_run(book, "s", "ann", "kv noop"), TX_OK);
+    ledger_close(book);
+}
+
+/* A node that ends does not wait for a contract, whatever it is in the middle of. */
+TEST(lua_given_up_inside, "") {
+    if (is_tsan())
+        SKIP("ThreadSanitizer delays signals until a call of the C library");
+    static const char source[] = "function f() local m = {} local t = setmetatable({}, m) m.__call = t t() end";
+    struct ledger *book =
+        node_open_with((struct ledger_config){.workers = 1, .gas_limit = UINT64_MAX / 4, .lua_time = INT64_MAX});
+    hash32 id;
+    REQUIRE_EQ(deploy(book, "ann", "c", source, sizeof source - 1), TX_OK);
+    REQUIRE_EQ(node_try(book, "s", "ann", 2, "lua invoke c f", &id), 0);
+    int64_t before = cpu_ms();
+    CHECK(!ledger_drain(book, 1));
+    CHECK_EQ(node_wait(book, "s", &id), TX_REFUSED);
+    CHECK_LT(cpu_ms() - before, 2000); /* it would take half a minute */
+    ledger_close(book);
+}
+
+/* Compiling is paid for by what it may take, not by the source's size alone, and the same whether the chunk is in the cache or not. */
+TEST(lua_compiling_is_paid, "") {
+    struct ledger *book = node_open(NULL);
+    static const char before[] = "function f() end local function u() local x=a";
+    static char source[60000];
+    size_t size = sizeof before - 1;
+    memcpy(source, before, size);
+    while (size < sizeof source - 20)
+        memcpy(source + size, " and a", 6), size += 6;
+    memcpy(source + size, " end", 4), size += 4;
+    CHECK_EQ(deploy(book, "ann", "c", source, size), TX_FAILED);
+    CHECK_STR(node_reason, "out of gas");
+    size = sizeof before - 1; /* a tenth of it */
+    while (size < sizeof source / 10)
+        memcpy(source + size, " and a", 6), size += 6;
+    memcpy(source + size, " end", 4), size += 4;
+    CHECK_EQ(deploy(book, "ann", "c", source, size), TX_OK);
+    CHECK_GT(node_gas, 100000);
+    CHECK_EQ(node_run(book, "s", "ann", "lua invoke c f"), TX_OK);
+    uint64_t gas = node_gas;
+    CHECK_GT(gas, 100000);
+    for (int i = 0; i < 300; i++) { /* more than the cache holds */
+        char other[64];
+        snprintf(other, sizeof other, "x = %d", i);
+        REQUIRE_EQ(deploy(book, "ann", "other", other, strlen(other)), TX_OK);
+    }
+    CHECK_EQ(node_run(book, "s", "ann", "lua invoke c f"), TX_OK);
+    CHECK_EQ(node_gas, gas);
     ledger_close(book);
 }
 

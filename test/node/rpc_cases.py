@@ -152,6 +152,32 @@ def methods():
 
 
 @group
+def pool_bytes():
+    with Node("--max-pool-bytes", "2M", "--shard-workers", 1) as n:
+        spin = "function f() while true do end end"
+        n.call("tx_submit", shard="a", wait_ms=5000, tx={"executor": "lua", "method": "deploy", "sender": "m", "nonce": 1, "args": ["c", spin]})
+        txs = [{"executor": "lua", "method": "invoke", "sender": "m", "nonce": i + 2, "args": ["c", "f"]} for i in range(40)]  # seconds of work
+        n.call("tx_submit", shard="a", txs=txs)
+        taken, answer = 0, None
+        for i in range(10):
+            txs = [{"method": "set", "sender": f"s{i}", "nonce": k + 1, "args": [f"k{k}", "x" * 60000]} for k in range(12)]
+            answer = n.call("tx_submit", shard="a", txs=txs)
+            if "error" in answer:
+                break
+            taken += 12
+        claim("a pool is bounded by bytes", taken <= 36 and code(answer) == -32000, (taken, answer))
+
+
+@group
+def refused_and_restarted():
+    with Node(memory=False) as n:
+        n.call("tx_submit", shard="a", wait_ms=5000, tx={"method": "add", "sender": "m", "nonce": 1, "args": ["n", 1]})
+        answer = n.call("shard_restart", shard="a")
+        equal("a shard that runs is left alone", answer["result"]["shard"], "a")
+        equal("no such shard", code(n.call("shard_restart", shard="none")), -32602)
+
+
+@group
 def pool_full():
     with Node("--max-pool", 10) as n:
         txs = [{"method": "add", "sender": "m", "nonce": i + 1, "args": ["n", 1]} for i in range(11)]

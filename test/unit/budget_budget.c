@@ -225,9 +225,9 @@ TEST(fund_sum_constant_threads, "J11 J39", .timeout = 120) {
 TEST(fund_as_large_as_can_be, "J11") {
     weft_runtime *rt;
     weft_fund *root, *child;
-    weft_budget all = WEFT_BUDGET_MAX, half = {UINT64_MAX / 2, UINT64_MAX / 2, UINT64_MAX / 2, UINT64_MAX / 2,
-                                               UINT64_MAX / 2},
-                left, none = {0};
+    weft_budget all = WEFT_BUDGET_MAX,
+                half = {UINT64_MAX / 2, UINT64_MAX / 2, UINT64_MAX / 2, UINT64_MAX / 2, UINT64_MAX / 2}, left,
+                none = {0};
     REQUIRE_EQ(weft_runtime_create(NULL, &rt), 0);
     REQUIRE_EQ(weft_fund_create(rt, NULL, &all, &root), 0);
     REQUIRE_EQ(weft_fund_add(root, &all), 0); /* nothing of it fits */
