@@ -28,7 +28,7 @@ typedef struct weft_stats {
     uint64_t denied;      /* calls refused for want of a capability, or by the profile; only for worker -1 */
     uint64_t io_batches;  /* times the poller returned I/O events; each time at most max_io_completions of them */
     uint64_t io_events;   /* I/O events that it returned */
-    uint64_t failed;      /* detached fibers that ended with an error, see weft_fiber_spawn; cancelled ones do not count */
+    uint64_t failed; /* detached fibers that ended with an error, see weft_fiber_spawn; cancelled ones do not count */
 } weft_stats;
 
 /* Counters of one worker; for worker -1 the sum over all workers, with the tasks that came from outside in `spawned`.
@@ -37,7 +37,7 @@ WEFT_API int weft_stats_read(const weft_runtime *rt, int worker, weft_stats *out
 
 /* What the control thread of a `reactor` runtime has done. */
 typedef struct weft_reactor_stats {
-    size_t size;         /* sizeof(weft_reactor_stats), set by the caller before the call */
+    size_t size; /* sizeof(weft_reactor_stats), set by the caller before the call */
     uint64_t steps
         [9]; /* how often each step was made: results, I/O submissions, I/O completions, timers, waiters to try again,
                             injector, preemption, dispatch, wait */
