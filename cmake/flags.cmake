@@ -37,8 +37,8 @@ else()
 endif()
 
 # Neither __FILE__ nor the debug information names the folders of the sources and of the build: builds in two places are equal.
-add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}=. -ffile-prefix-map=${PROJECT_BINARY_DIR}=build) # the last that matches wins
-add_compile_options(-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
+# The last option that matches wins.
+add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -ffile-prefix-map=${PROJECT_BINARY_DIR}=build)
 
 # Sanitizers apply to everything in the tree.
 if(WEFT_SANITIZE STREQUAL "address")

@@ -50,6 +50,7 @@ foreach(name weft-cc weft-c++) # it looks at its name
   install(PROGRAMS ${CMAKE_CURRENT_BINARY_DIR}/${name} DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(FILES docs/man/weft-cc.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 RENAME ${name}.1)
 endforeach()
+install(FILES docs/man/weft.7 DESTINATION ${CMAKE_INSTALL_MANDIR}/man7)
 # Paths are relative to the .pc file, so that the prefix may be chosen when installing.
 file(RELATIVE_PATH pc_prefix /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
 string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")

@@ -7,3 +7,5 @@ include(${CMAKE_CURRENT_LIST_DIR}/weftTargets.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/weft-tls-targets.cmake OPTIONAL)
 # weft::cares and weft::cares_static, where libweft-cares was built.
 include(${CMAKE_CURRENT_LIST_DIR}/weft-cares-targets.cmake OPTIONAL)
+# weft::janus and weft::janus_static.
+include(${CMAKE_CURRENT_LIST_DIR}/weft-janus-targets.cmake)

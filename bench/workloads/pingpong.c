@@ -1,4 +1,4 @@
-/* pingpong.c - two fibers send a number to and fro over two channels of capacity 1: ns a round trip. */
+/* pingpong.c - two fibers send a number to and fro over two channels, of capacity 1 or without a buffer: ns per round trip. */
 #include "../harness/bench.h"
 
 struct table {
@@ -33,9 +33,10 @@ static int ping(void *arg) {
     return 0;
 }
 
-static void pingpong(struct bench_run *run) {
+static void play(struct bench_run *run, size_t capacity) {
     struct table t = {.rounds = run->quick ? 100000 : 1000000};
-    if (!bench_check(run, weft_chan_create(8, 1, &t.there) == 0 && weft_chan_create(8, 1, &t.back) == 0, "no memory"))
+    if (!bench_check(run, weft_chan_create(8, capacity, &t.there) == 0 && weft_chan_create(8, capacity, &t.back) == 0,
+                     "no memory"))
         return;
     bench_in_fiber(run, ping, &t, 2);
     bench_check(run, t.wrong == 0, "%llu balls were lost", (unsigned long long)t.wrong);
@@ -43,10 +44,21 @@ static void pingpong(struct bench_run *run) {
     run->value[0] = (double)(t.end - t.start) / (double)t.rounds;
 }
 
+static void pingpong(struct bench_run *run) { play(run, 1); }
+static void rendezvous(struct bench_run *run) { play(run, 0); }
+
 const struct bench_workload bench_pingpong = {
     .name = "pingpong",
     .about = "1 M round trips of two fibers over two channels of capacity 1: ns/round trip",
     .kinds = BENCH_POLL | BENCH_FIBER,
     .figures = {{"pingpong", "ns/rtt", "floor_switch"}},
     .run = pingpong,
+};
+
+const struct bench_workload bench_rendezvous = {
+    .name = "rendezvous",
+    .about = "1 M round trips of two fibers over two channels without a buffer: ns/round trip",
+    .kinds = BENCH_POLL | BENCH_FIBER,
+    .figures = {{"rendezvous", "ns/rtt", "floor_switch"}},
+    .run = rendezvous,
 };

@@ -18,12 +18,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* WEFT_CAST: for the macros of these headers, which C++ programs expand under -Wold-style-cast. */
 #ifdef __cplusplus
 #define WEFT_EXTERN_C_BEGIN extern "C" {
 #define WEFT_EXTERN_C_END }
+#define WEFT_CAST(type, value) static_cast<type>(value)
 #else
 #define WEFT_EXTERN_C_BEGIN
 #define WEFT_EXTERN_C_END
+#define WEFT_CAST(type, value) ((type)(value))
 #endif
 
 #if defined(__GNUC__)
@@ -45,7 +48,7 @@ WEFT_EXTERN_C_BEGIN
 typedef int64_t weft_deadline;
 
 #define WEFT_NEVER INT64_MAX       /* wait as long as it takes */
-#define WEFT_NOW ((weft_deadline)0) /* do not wait: look once */
+#define WEFT_NOW WEFT_CAST(weft_deadline, 0) /* do not wait: look once */
 
 /* The deadline `ns` nanoseconds from now.  Negative counts as 0; overflow becomes WEFT_NEVER. */
 WEFT_API weft_deadline weft_after(int64_t ns);

@@ -18,11 +18,13 @@
  *
  * Signal handlers must not be metered: compile them with the plain compiler.
  *
- * Cancellation.  A cancelled fiber learns of it where it waits, and from weft_checkpoint.  A metered loop that does neither yields for
- * ever, unless the fiber was spawned with `discard`: then it ends at the next place where it would yield, with -ECANCELED,
- * and nothing more of its code runs, but for the destructors of its fiber-locals.  That is for fibers which own nothing: no memory, lock, file or handle, no forked jobs, no
- * weft object on their stack that others know of, no C++ object with a destructor; what it had of them would be lost.  Between weft_shield
- * and weft_unshield, and between weft_preempt_off and weft_preempt_on, it is not discarded.
+ * Cancellation.  A cancelled fiber learns of it where it waits, and from weft_checkpoint.  A metered loop that does neither goes on, in
+ * turns with others, as long as it can pay for its ops.
+ *
+ * A fiber that was spawned with `discard` ends at the next place where it would yield, with -ECANCELED, and nothing more of its code runs,
+ * but for the destructors of its fiber-locals.  That is for fibers which own nothing: no memory other than weft_alloc's, no lock, file or
+ * handle, no forked jobs, no weft object on their stack that others know of, no C++ object with a destructor; these would be lost.  Between
+ * weft_shield and weft_unshield, and between weft_preempt_off and weft_preempt_on, it is not discarded.
  *
  * Budgets.  A fiber may be given a budget, and pays for what it does:
  *
@@ -38,12 +40,19 @@
  * It is exhausted when it wants something that it cannot pay: whole, or not at all.  Having 0 of something is no reason to stop
  * as long as none is wanted.  What happens then depends on the runtime's profile (weft_config): under `service` it gets more, and lets
  * others run first; under `cluster` and `sovereign`, and without a profile, it waits, "exhausted" in weft_task_state and waiting for "budget" in a
- * dump, until it is recharged (weft_fund_recharge) or cancelled: then the call returns -ECANCELED; metered code, which has
- * no call to return from, runs on without paying, or is discarded.
+ * dump, until it is recharged (weft_fund_recharge, weft_supervise) or cancelled: then the call returns -ECANCELED.  Nothing waits silently: if
+ * no supervisor sees to the fiber and nobody has ever asked for exhausted fibers of its fund, the first one is reported on stderr.
+ *
+ * Metered code has no call that could return -ECANCELED.  If it is cancelled while it is exhausted it goes on without paying, for a grace
+ * period of 100,000 ops (weft_config.grace_ops), in which it can clean up and return.  After that it is stopped for good, also under a shield,
+ * but not between weft_preempt_off and weft_preempt_on: its nurseries are cancelled and awaited, it ends with -EDQUOT, and no code of its
+ * runs any more.  Its stack is kept until the runtime is destroyed, since others may use what lies in its frames, and the mutexes and
+ * rwlocks that it holds stay locked: a line on stderr names the fiber and these.
  *
  * Funds.  The budget of a fiber comes out of a fund, and what is left of it goes back there when the fiber ends; a fund may come out of another
- * in the same way.  Nothing is made or lost on the way, so a fund's budget bounds all that is done on its account.  A fiber's
- * children come out of the fund that it came from, unless their spec names another.
+ * in the same way.  Nothing is made or lost on the way, so a fund's budget bounds all that is done on its account.  (Memory that a killed
+ * fiber has not freed is credited to the fund, see weft_alloc.)  A fiber's children come out of the fund that it came from, unless
+ * their spec names another.
  */
 #ifndef WEFT_BUDGET_H
 #define WEFT_BUDGET_H
@@ -59,18 +68,18 @@ typedef struct weft_cap weft_cap; /* <weft/cap.h> */
 /* -- Budgets ---------------------------------------------------------------------------------------- */
 
 typedef struct weft_budget {
-    uint32_t ops;
+    uint64_t ops;
     uint64_t memory; /* bytes */
-    uint16_t spawns;
-    uint16_t channel_ops;
-    uint16_t syscalls;
+    uint64_t spawns;
+    uint64_t channel_ops;
+    uint64_t syscalls;
 } weft_budget;
 
 /* What a fiber gets that is spawned without a budget of its own, and the funds of two profiles. */
 #define WEFT_BUDGET_CHILD {10000, UINT64_C(1) << 20, 0, 100, 10}
 #define WEFT_BUDGET_SERVICE {100000, UINT64_C(10) << 20, 100, 1000, 100}
 #define WEFT_BUDGET_CLUSTER {1000000, UINT64_C(100) << 20, 1000, 10000, 1000}
-#define WEFT_BUDGET_MAX {UINT32_MAX, UINT64_MAX, UINT16_MAX, UINT16_MAX, UINT16_MAX}
+#define WEFT_BUDGET_MAX {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX}
 
 /* Is there enough of everything? */
 WEFT_API bool weft_budget_covers(const weft_budget *have, const weft_budget *cost);
@@ -82,12 +91,19 @@ WEFT_API void weft_budget_add(weft_budget *to, const weft_budget *more);
 /* What the calling fiber has left.  Returns 0; -ENOENT (it has no budget: nothing it does is charged, or not a fiber). */
 WEFT_API int weft_budget_left(weft_budget *left);
 
-/* Zeroed memory, aligned for any type, charged to the calling fiber if it has a budget; free it with weft_free, anywhere: a fiber that frees its own
- * gets the memory back, else the fund does that it comes out of.  Anywhere else than in such a fiber it is simply memory.
- * May suspend: when exhausted.
- * Returns 0; -ENOMEM; -ECANCELED (while it was exhausted). */
+/* Allocates zeroed memory, aligned for any type, and charges it to the calling fiber if that has a budget.
+ *
+ * Free it with weft_free, anywhere.  A fiber that frees its own memory gets the charge back; otherwise the fund does that the fiber comes
+ * out of.  Memory may outlive its fiber, and stays charged to the fund; but the charge of a killed fiber (refused, discarded or stopped)
+ * returns to the fund when the fiber ends.  Its memory stays valid and can still be freed.
+ *
+ * Returns 0, or
+ *   -EINVAL     `memory` is NULL
+ *   -ENOMEM     no memory
+ *   -ECANCELED  the fiber was cancelled while it could not pay
+ * May be called from any thread.  May suspend in a fiber with a budget. */
 WEFT_API WEFT_MUST_USE int weft_alloc(size_t size, void **memory);
-/* NULL is allowed. */
+/* Frees what weft_alloc has allocated.  NULL is allowed.  May be called from any thread.  Does not suspend. */
 WEFT_API void weft_free(void *memory);
 
 /* -- Metering --------------------------------------------------------------------------------------- */
@@ -124,7 +140,7 @@ WEFT_API int weft_fund_add(weft_fund *fund, const weft_budget *more);
  * Returns 0; -EDQUOT (too little there); -EINVAL (they do not come out of the same first fund); -EPERM (no capability, or without `transfer`). */
 WEFT_API int weft_fund_transfer(weft_fund *from, weft_fund *to, const weft_budget *amount, const weft_cap *cap);
 
-/* What is in it now; more than fits counts as the largest number. */
+/* Reads what is in the fund now. */
 WEFT_API void weft_fund_left(weft_fund *fund, weft_budget *left);
 
 /* -- Supervision ------------------------------------------------------------------------------------ */
@@ -138,12 +154,23 @@ WEFT_API unsigned weft_fund_exhausted(weft_fund *fund, weft_task **tasks, unsign
  * Returns 0; -ETIMEDOUT; -ECANCELED (also when there is one: nothing is taken by this call); -EINVAL (in a poll task). */
 WEFT_API int weft_fund_wait_exhausted(weft_fund *fund, weft_deadline until);
 
-/* Give an exhausted fiber of this fund more, out of the fund, and let it go on.  `cap` as in weft_fund_transfer, with `recharge`.
- * Returns 0; -ENOENT (no such fiber is exhausted); -EDQUOT (the fund has too little: nothing is given); -EPERM. */
+/* Gives an exhausted fiber of this fund more, out of the fund, and lets it go on.  `cap` as in weft_fund_transfer, with `recharge`.
+ *
+ * Returns 0, or
+ *   -EINVAL  no fund or no amount
+ *   -EPERM   no capability, or one without `recharge`
+ *   -ENOENT  no such fiber is exhausted
+ *   -EDQUOT  the fund has too little; nothing is given
+ * May be called from any thread.  Does not suspend. */
 WEFT_API int weft_fund_recharge(weft_fund *fund, weft_task *task, const weft_budget *amount, const weft_cap *cap);
 
-/* Cancel an exhausted fiber of this fund instead, with WEFT_REASON_BUDGET: what it could not pay for returns -ECANCELED, also under a shield.
- * Returns 0; -ENOENT. */
+/* Cancels an exhausted fiber of this fund instead, with WEFT_REASON_BUDGET.  The call that it could not pay for returns -ECANCELED, also
+ * under a shield.  If the fiber then ends with -ECANCELED, its nursery's await returns -EDQUOT, and weft_supervise counts it as failed.
+ *
+ * Returns 0, or
+ *   -EINVAL  no fund
+ *   -ENOENT  no such fiber is exhausted
+ * May be called from any thread.  Does not suspend. */
 WEFT_API int weft_fund_refuse(weft_fund *fund, weft_task *task);
 
 WEFT_EXTERN_C_END

@@ -5,12 +5,17 @@
  *     none       no limits; budgets where you give them (the default)
  *     core       no scheduling: every spawn, and every nursery, is refused with -EPERM
  *     service    every fiber has a budget, and gets more when it is exhausted: fair, not limited
- *     cluster    fibers that fibers start have a budget out of the runtime's fund; who is exhausted waits for its supervisor
+ *     cluster    fibers that fibers start have a budget out of the runtime's fund; an exhausted one waits for its supervisor
  *     sovereign  as cluster, and without a capability nothing is spawned, recharged or transferred, no channel is made, and no
  *                thread runs a blocking call
  *
- * weft_timeout, weft_supervise and the calls of <weft/abi.h> take no capability, so under sovereign they spawn nothing (-EPERM; NULL): start a
- * fiber with one in a nursery that has a deadline, or supervise processes (weft_process_spec.cap).
+ * Processes belong to cluster and sovereign, and to runtimes without a profile; core and service
+ * refuse them with -EPERM.
+ *
+ * Under sovereign the capability for a spawn comes from the spec of the fiber or process, else from
+ * the nursery (weft_nursery_config.cap), if its owner spawns.  weft_timeout_with and
+ * weft_abi_nursery_create_with take one.  weft_supervise starts its children with the capability in its
+ * config, weft_process_supervise with the one in each spec.
  *
  * Metered fibers let others run every 1,024 ops, under cluster and sovereign every 512.
  *
@@ -71,7 +76,7 @@ typedef struct weft_grant {
 } weft_grant;
 
 #define WEFT_GRANT_INIT                                                                                                \
-    {sizeof(weft_grant), (weft_cap_kind)0, false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}, false, false, 0, 0, 0}
+    {sizeof(weft_grant), WEFT_CAST(weft_cap_kind, 0), false, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}, false, false, 0, 0, 0}
 
 /* Weft itself asks for BLOCKING (weft_blocking_spec.cap).  Workers are guarded by WEFT_CAP_SPAWN, and a lane of shards belongs to no
  * runtime: whoever accepts work for those on behalf of others looks with weft_cap_read. */

@@ -36,8 +36,8 @@ typedef struct weft_chan {
 } weft_chan;
 
 #define WEFT_UNBOUNDED SIZE_MAX /* a capacity */
-#define WEFT_CHAN_CAPACITY_MAX ((size_t)1 << 30)
-#define WEFT_CHAN_VALUE_MAX ((size_t)65535) /* larger things: send a pointer */
+#define WEFT_CHAN_CAPACITY_MAX (WEFT_CAST(size_t, 1) << 30)
+#define WEFT_CHAN_VALUE_MAX WEFT_CAST(size_t, 65535) /* larger things: send a pointer */
 
 /* Create a channel for values of `value_size` bytes (0: only the fact that something was sent counts).
  * Call from: anywhere.

@@ -65,6 +65,8 @@ typedef struct weft_fiber_spec {
 
 /* Start a fiber; as weft_spawn in every other way.  Its stack is bound when it first runs: should there be none then, it ends
  * with -ENOMEM without being entered.
+ * A fiber without a handle that ends with an error other than -ECANCELED is counted (weft_stats.failed), and the first one of a runtime is
+ * reported on stderr.  In a nursery the owner's await returns the error instead.
  * Returns 0; -EINVAL (no function, no runtime, stack_size above 1 GiB); -E2BIG; -ENOMEM (also: the system has refused a stack, and
  * none has been given back since); -EAGAIN; -ESHUTDOWN; of a runtime with a profile, or with a fund, budget or capability in the
  * spec: -EDQUOT (the fund has too little, or the capability's max_tasks are there); -EPERM (see <weft/cap.h>); -EINVAL (a budget or capability, and

@@ -64,7 +64,8 @@ WEFT_API ssize_t weft_writev(weft_io *io, const struct iovec *parts, int count, 
 /* Write what can be written now, at least one byte. */
 WEFT_API ssize_t weft_write_some(weft_io *io, const void *bytes, size_t size, weft_deadline until);
 
-/* Send part of a file, from *offset, which moves on (NULL: from the file's position).  Returns how many bytes were sent: `size`, or
+/* Send part of a file, from *offset, which moves on (NULL: from the file's position).  In a fiber, what is not in the page cache is read by the
+ * runtime's blocking pool first, so that a slow disk holds up nobody else on the worker.  Returns how many bytes were sent: `size`, or
  * less at the file's end; a negative error. */
 WEFT_API ssize_t weft_sendfile(weft_io *out, int file, off_t *offset, size_t size, weft_deadline until);
 

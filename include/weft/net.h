@@ -19,16 +19,21 @@ typedef struct weft_addr {
     uint64_t storage[16];
 } weft_addr;
 
-/* From text: a numeric address and a port, or with port -1 the path of a Unix socket ("@name" is an abstract one).
- * Returns 0; -EINVAL (no such address); -ENAMETOOLONG. */
+/* Reads a numeric address and a port, or with port -1 the path of a Unix socket ("@name" is an abstract one). An IPv6 address may have a
+ * zone, which is the name or the number of an interface: "fe80::1%eth0".
+ *
+ * Returns 0, or
+ *   -EINVAL        no address, no such interface, or no such port
+ *   -ENAMETOOLONG  the path is longer than a Unix socket's may be
+ * May be called from any thread. Does not suspend. */
 WEFT_API int weft_addr_parse(const char *text, int port, weft_addr *out);
 /* To text: "127.0.0.1:80", "[::1]:80" or a path.  Returns the length it has (as snprintf). */
 WEFT_API int weft_addr_format(const weft_addr *addr, char *text, size_t room);
 
 typedef struct weft_listen_options {
-    size_t size;      /* sizeof(weft_listen_options): set by WEFT_LISTEN_INIT */
-    int backlog;      /* 0 = 1,024 */
-    bool reuse_port;  /* several sockets may listen on the port; the kernel spreads connections */
+    size_t size; /* sizeof(weft_listen_options): set by WEFT_LISTEN_INIT */
+    int backlog; /* 0 = 1,024 */
+    bool reuse_port; /* several sockets may listen on the port; the kernel spreads connections */
     bool v6_only;
 } weft_listen_options;
 #define WEFT_LISTEN_INIT {sizeof(weft_listen_options), 0, false, false}
@@ -44,10 +49,18 @@ WEFT_API WEFT_MUST_USE int weft_unix_listen(const char *path, weft_io **out);
 
 /* Take a connection; TCP connections come with TCP_NODELAY set.  `peer` may be NULL.
  * When the process is out of descriptors, waiting connections are turned away one by one (the peer sees a close), so that a full process does not
- * spin; it goes on when there are descriptors again.
- * Returns 0; -ETIMEDOUT; -ECANCELED; -EBADF (closed); -ENOMEM. */
+ * spin; it goes on when there are descriptors again. When the kernel or the process is out of memory, the call tries again every 100 ms.
+ *
+ * Returns 0, or
+ *   -EINVAL     no listener, or no place for the result
+ *   -ETIMEDOUT  no connection until the deadline
+ *   -ENOMEM     no memory until the deadline
+ *   -ENOBUFS    no memory in the kernel until the deadline
+ *   -ECANCELED  the fiber was cancelled
+ *   -EBADF      the listener was closed
+ * May be called from a fiber or a plain thread. May suspend. */
 WEFT_API WEFT_MUST_USE int weft_accept(weft_io *listener, weft_io **out, weft_addr *peer, weft_deadline until);
-/* In a poll task: once, and -EAGAIN as weft_read_poll; -EMFILE, -ENFILE: try again later. */
+/* In a poll task: once, and -EAGAIN as weft_read_poll; -EMFILE, -ENFILE, -ENOMEM, -ENOBUFS: try again later. */
 WEFT_API WEFT_MUST_USE int weft_accept_poll(weft_io *listener, weft_task *self, weft_wait *wait, weft_io **out,
                                             weft_addr *peer);
 

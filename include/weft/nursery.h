@@ -13,7 +13,8 @@
  * tasks form a tree, and whoever gets a result back knows that nothing of it is still running.
  *
  * Failure.  When a child ends with a negative status, its siblings are cancelled, and the status is what await returns: the first one, and it
- * counts more than any cancellation.  -ECANCELED is not a failure: a child that is cancelled by itself leaves the others alone.
+ * counts more than any cancellation.  -ECANCELED is not a failure: a child that is cancelled by itself leaves the others alone.  So does a child
+ * that was refused for lack of budget, but await returns -EDQUOT then, unless another child has failed.
  * The owner is not cancelled, neither by a failure nor by a deadline: what it waits for between opening and awaiting goes on.  What only a child can
  * bring, it waits for in a child, too, or with a deadline.
  *
@@ -65,9 +66,12 @@ typedef struct weft_nursery_config {
         fund; /* what its children's budgets come out of, and each spawn is paid from (see <weft/budget.h>); NULL: the spawner's */
     bool
         keep_results; /* for weft_nursery_next: how each child has ended is kept, a slot of memory each, until it is asked for or awaited */
+    /* The right to spawn (see <weft/cap.h>) of every child that the owner starts without one in its spec; copied.  Children that others start, the
+     * children themselves for instance, need one of their own.  NULL: none; under `sovereign` each spec then names one. */
+    const weft_cap *cap;
 } weft_nursery_config;
 
-#define WEFT_NURSERY_CONFIG_INIT {sizeof(weft_nursery_config), 0, 0, 0, false, 0, false}
+#define WEFT_NURSERY_CONFIG_INIT {sizeof(weft_nursery_config), 0, 0, 0, false, 0, false, 0}
 
 /* Open a nursery in the caller's memory.  rt NULL: the runtime that is executing the caller.  config may be NULL.  The caller is its owner: a fiber or
  * a plain thread.  A fiber that has been cancelled, and is not shielded, gets one that is CANCELLED.
@@ -82,7 +86,7 @@ WEFT_API WEFT_MUST_USE int weft_nursery_create(weft_runtime *rt, const weft_nurs
  * drop function, nothing is awaited: the nursery goes when its last child has ended.  NULL is allowed; so is one of weft_nursery_init, whose memory
  * stays the caller's.
  * Call from: the owner.  A fiber that ends without having done so does it then.
- * Returns as weft_nursery_await; 0 in a poll task; on -EACCES, -EDEADLK and -EBUSY nothing has happened. */
+ * Returns as weft_nursery_await, and 0 if no child was left to cancel; 0 in a poll task; on -EACCES, -EDEADLK, -EBUSY and -EINVAL nothing has happened. */
 WEFT_API int weft_nursery_destroy(weft_nursery *n);
 
 /* Start a child.  As weft_fiber_spawn, but it belongs to the nursery.  Dropping the handle does not detach it.
@@ -100,10 +104,11 @@ WEFT_API int weft_nursery_go(weft_nursery *n, weft_fiber_fn fn, void *arg, weft_
  * may await: threads have no names here.
  * A thread that drives the runtime must not: nobody would drive it.
  * Suspends: unless there is no child left.
- * Returns the first child's negative status; else -ETIMEDOUT (its deadline passed, or that of a weft_timeout), -ECANCELED (cancelled), or 0.
+ * Returns the first child's negative status; else -EDQUOT (a child was refused for lack of budget, see weft_fund_refuse, and ended with
+ * -ECANCELED), -ETIMEDOUT (its deadline passed, or that of a weft_timeout), -ECANCELED (cancelled), or 0.
  * Every child's handle knows of its end then: weft_task_is_done is true, and weft_join need not wait.
  * Not waited, and nothing has changed: -EDEADLK (the caller is one of its children), -EACCES (not the owner), -EBUSY (another thread awaits it, or a
- * newer nursery of this fiber is still open), -EINVAL (in a poll task).  weft_nursery_state_of tells these from a child's. */
+ * newer nursery of this fiber is still open), -EINVAL (in a poll task; or never opened, all zero).  weft_nursery_state_of tells these from a child's. */
 WEFT_API int weft_nursery_await(weft_nursery *n);
 
 /* Await in a poll task, which made it: `wait` is in its state (weft_wait_end in its drop function, then weft_nursery_destroy).
@@ -141,7 +146,7 @@ WEFT_API void weft_nursery_cancel(weft_nursery *n);
  * has passed acts before this returns.  Moves an earlier or later one; WEFT_NEVER takes it away.  Not one that has passed meanwhile, whether or not anybody
  * has had the time to act on it: what has been cancelled stays so.
  * Call from: the owner.
- * Returns 0; -EACCES; -ENOMEM, -EAGAIN, -ESHUTDOWN as weft_spawn: then there is none. */
+ * Returns 0; -EACCES; -EINVAL (never opened, all zero); -ENOMEM, -EAGAIN, -ESHUTDOWN as weft_spawn: then there is none. */
 WEFT_API int weft_nursery_set_deadline(weft_nursery *n, weft_deadline until);
 
 /* -- Looking ---------------------------------------------------------------------------------------- */
@@ -165,6 +170,9 @@ WEFT_API weft_nursery *weft_nursery_parent(void);
  * Returns what fn returned; -ETIMEDOUT (it was cancelled for that, and has returned no other error: also when it took no notice, under a shield, and
  * came to its end); -ECANCELED (the caller was cancelled, likewise); -EINVAL (not in a fiber); what weft_nursery_spawn returns. */
 WEFT_API int weft_timeout(int64_t ns, weft_fiber_fn fn, void *arg);
+
+/* The same with a capability, the right to spawn the child (see <weft/cap.h>): required under `sovereign`. */
+WEFT_API int weft_timeout_with(const weft_cap *cap, int64_t ns, weft_fiber_fn fn, void *arg);
 
 /* -- The block -------------------------------------------------------------------------------------- */
 

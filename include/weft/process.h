@@ -18,20 +18,24 @@
  * Identity.  A weft_pid names a process of one runtime.  It is never used again while anybody could still hold it; sending to one
  * that has ended is an error and harms nobody.
  *
- * Order.  Messages from one sender arrive in the order they were sent.  System events (exit, down, cancel, completed commands) have a lane
- * of their own that is never full, and are read first.
+ * Order.  What one task or thread does to a process arrives in the order in which it was done, messages and system events (exit, down,
+ * cancel, completed commands) alike: a child's last message before its DOWN or EXIT, a command handler's messages before the completion,
+ * a sender's messages before its weft_process_cancel.  There is no promise about what different tasks and threads do.  System events do
+ * not count in a bounded mailbox and are never refused for lack of room.  Not in this order are weft_process_exit, the end of a process
+ * through a link, and the CANCEL of a runtime that stops, which is read before all that is in the mailbox.
  */
 #ifndef WEFT_PROCESS_H
 #define WEFT_PROCESS_H
 
 #include <weft/base.h>
+#include <weft/context.h>
 #include <weft/fiber.h>
 #include <weft/task.h>
 
 WEFT_EXTERN_C_BEGIN
 
 typedef uint64_t weft_pid;
-#define WEFT_PID_NONE ((weft_pid)0)
+#define WEFT_PID_NONE WEFT_CAST(weft_pid, 0)
 
 typedef enum weft_message_type {
     WEFT_MESSAGE = 1,       /* somebody sent it */
@@ -89,7 +93,7 @@ WEFT_API int weft_reply(const weft_message *to, const void *data, size_t size);
 /* What to take: true takes the message.  Must not receive or ask itself (-EDEADLK). */
 typedef bool (*weft_filter_fn)(const weft_message *message, void *arg);
 
-/* The first message that the filter takes (NULL: any); the others keep their places.  The message stays valid until the next call.
+/* The first message or system event that the filter takes (NULL: any); the others keep their places.  The message stays valid until the next call.
  * One that never has to wait lets others run all the same, about once a millisecond (with the reactor, every 64 messages); not with WEFT_NOW.
  * Returns 0; -ETIMEDOUT; -ECANCELED (it is to end: also when there are messages); -EINVAL (not in a process that is a fiber); -EDEADLK (in a
  * filter, or in a release function of a message that it lets go). */
@@ -101,7 +105,7 @@ typedef enum weft_step_status {
     WEFT_STEP_CONTINUE = 0, /* call me again soon, with what has come */
     WEFT_STEP_IDLE = 1, /* when a message comes */
     WEFT_STEP_YIELD =
-        2, /* when a command that I have yielded has completed, or the system says something; if there is none, as CONTINUE */
+        2, /* when a system event has come: a command that I have yielded has completed, or another; if there is no command, as CONTINUE */
     WEFT_STEP_DONE = 3, /* I have ended; `status` is the result */
     WEFT_STEP_UPGRADE = 4, /* go on as another class: `upgrade` */
 } weft_step_status; /* any other value ends the process with -EINVAL */
@@ -126,17 +130,31 @@ WEFT_API int weft_yield_command(weft_step *step, unsigned command, uint64_t tag,
 
 /* The whole struct must stay as it is while a process of this class lives. */
 struct weft_process_class {
-    size_t size; /* sizeof(weft_process_class) */
+    size_t size; /* sizeof(weft_process_class); that of an earlier header will do */
     const char *name;
     const char *const *methods; /* entry points, ended by NULL; NULL: any */
     size_t state_size; /* at most WEFT_PROCESS_STATE_MAX, zeroed; larger state goes behind a pointer */
     /* Once, before the first step, in the call of weft_process_spawn: weft_self() is who calls that, and `self` is not there yet (-ESRCH).  A negative
      * error refuses the process: nothing has been started, and close is not called.  May be NULL, as close. */
     int (*init)(void *state, weft_pid self, const char *method, const void *input, size_t size);
-    /* Again and again, with what came since.  Returns 0, or a negative error that ends the process. */
+    /* Again and again, with at most 64 of the messages and system events that came since, in order.  After WEFT_STEP_YIELD it is called when a system
+     * event has come: the messages before that are in front of it, in the same step, or if they are more than 64 in steps before it.
+     * Returns 0, or a negative error that ends the process. */
     int (*step)(void *state, const weft_message *events, size_t count, weft_step *out);
     /* Once, after the last step; also if there was none. */
     void (*close)(void *state);
+    /* Called instead of `init` if it is not NULL.  `context` is never NULL: without one in the spec it is empty, with a deadline of
+     * WEFT_NEVER.  `inputs` are the payloads of the spec: `inputs`, or the single `input`.
+     *
+     * The library copies the context with its parents (deadline, trace context, keys and values), the list and the bytes of each payload,
+     * when weft_process_spawn is called.  The copy belongs to the process: it is not changed, and it is valid until `close` has
+     * returned, so that the class may keep `context`, `inputs` and what they point to.  It has no `parent`, since what the parents say is
+     * in it.  `method` is not copied: it is valid during the call.
+     *
+     * After the deadline has passed nothing happens by itself.  A class that is to end then asks for a WEFT_COMMAND_TIMER at
+     * context->deadline, or passes the deadline on as `until` of its commands. */
+    int (*init_ctx)(void *state, weft_pid self, const char *method, const weft_context *context,
+                    const weft_payload *inputs, size_t count);
 };
 
 /* -- Starting ----------------------------------------------------------------------------------------- */
@@ -170,15 +188,27 @@ typedef struct weft_process_spec {
     weft_fund *fund;
     const weft_budget *budget;
     const weft_cap *cap;
+    /* Of a class; with a fiber -EINVAL.  NULL: no context.  What they point to is used during the call only. */
+    const weft_context *context;
+    /* A list instead of `input`.  A class that has no init_ctx takes one payload at most. */
+    const weft_payload *inputs;
+    size_t input_count;
 } weft_process_spec;
 
 #define WEFT_PROCESS_SPEC_INIT                                                                                         \
-    {sizeof(weft_process_spec), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_MAILBOX_REFUSE, false, false, 0, 0, 0, 0}
+    {sizeof(weft_process_spec), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_MAILBOX_REFUSE, false, false, 0, 0, 0, 0, 0, 0, 0}
 
-/* Start a process.  `handle` may be NULL; with it the process can be joined as a task.
- * Returns 0; -EINVAL (no or two functions, a method that the class does not have); what init returned; -EEXIST (the name is
- * taken); -EDQUOT (weft_config.max_processes are there; also as weft_fiber_spawn); -ENOMEM, -EAGAIN, -ESHUTDOWN, -E2BIG, -EPERM, -ECANCELED as
- * weft_spawn and weft_fiber_spawn. */
+/* Starts a process.  `handle` may be NULL; with it the process can be joined as a task.
+ *
+ * Returns 0, what init or init_ctx returned, or
+ *   -EINVAL     no function or two, a method that the class does not have, a malformed context or payload, an `input` and a list
+ *   -ETIMEDOUT  the deadline of the context has passed: init was not called
+ *   -EMSGSIZE   the context and the payloads are larger than 4 GiB
+ *   -EEXIST     the name is taken
+ *   -EDQUOT     weft_config.max_processes processes are alive; also as weft_fiber_spawn
+ *   -EPERM      the profile is `core` or `service`, which have no processes; also as weft_fiber_spawn
+ *   -ENOMEM, -EAGAIN, -ESHUTDOWN, -E2BIG, -ECANCELED  as weft_spawn and weft_fiber_spawn
+ * May be called from any thread. */
 WEFT_API WEFT_MUST_USE int weft_process_spawn(weft_runtime *rt, const weft_process_spec *spec, weft_pid *pid,
                                               weft_task **handle);
 WEFT_API WEFT_MUST_USE int weft_process_go(weft_runtime *rt, weft_fiber_fn fn, void *arg, weft_pid *pid);
@@ -195,8 +225,15 @@ WEFT_API uint64_t weft_process_count(weft_runtime *rt);
 
 /* -- Ending ------------------------------------------------------------------------------------------- */
 
-/* Ask it to end: it gets a WEFT_MESSAGE_CANCEL.  One that it has not read yet, `from` the first who asked, stands for all that ask meanwhile; who asks
- * after that was read is told of by another.  Returns 0; -ESRCH; -ENOMEM; -EINVAL (no runtime). */
+/* Asks a process to end: it gets a WEFT_MESSAGE_CANCEL, behind all that the caller has sent it before.
+ *
+ * Requests between which nothing else has come are one, `from` the first caller: a process that does not read them is not sent any number of them.
+ *
+ * Returns 0, or
+ *   -EINVAL  no runtime
+ *   -ESRCH   no such process, or it has ended
+ *   -ENOMEM  no memory for the message
+ * May be called from any thread. Does not suspend. */
 WEFT_API int weft_process_cancel(weft_runtime *rt, weft_pid pid);
 /* End it, also if it traps exits: it runs no further (a fiber sees -ECANCELED where it waits, under a shield when that is gone), and its reason is
  * `reason`, a negative error; of several the first.  Who joins a fiber's task gets what its function returned.  It may be the caller.  0; -ESRCH; -EINVAL (no negative error; no runtime). */

@@ -63,6 +63,11 @@ typedef struct weft_config {
     uint32_t max_processes; /* alive at a time, then -EDQUOT, see <weft/process.h>; 0 = as many as fit, 16,777,216 */
     int64_t
         grace_ns; /* how long weft_runtime_stop and _destroy wait while nothing of what was cancelled ends; 0 = 2 s, negative or WEFT_NEVER = for ever */
+    /* How many ops a metered fiber may do that is cancelled and cannot pay for them, before it is stopped for good, see <weft/budget.h>.
+     * 0 = 100,000, negative = none. */
+    int64_t grace_ops;
+    /* How many I/O events a worker handles before it runs tasks again. 0 = 256, at most 65,536. */
+    uint32_t max_io_completions;
 } weft_config;
 
 #define WEFT_CONFIG_INIT                                                                                               \
@@ -82,11 +87,13 @@ typedef struct weft_config {
      0,                                                                                                                \
      WEFT_POLLER_AUTO,                                                                                                 \
      0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
      0}
 
 /* Start a runtime.  `config` may be NULL.  If the system refuses some of the threads, the runtime
  * starts with fewer workers, at least one (weft_runtime_workers tells).
- * Returns 0; -EINVAL (unknown scheduler, profile or poller, more than 1,024 workers, stacks above 1 GiB, malformed values, also in
+ * Returns 0; -EINVAL (unknown scheduler, profile or poller, more than 1,024 workers, more than 65,536 I/O completions, stacks above 1 GiB, malformed values, also in
  * the environment: which it is, is said on stderr); -E2BIG (a config from a newer header that sets something this library does not
  * know); -ENOMEM; -EAGAIN (not a single thread could be started).  On failure nothing is left running. */
 WEFT_API WEFT_MUST_USE int weft_runtime_create(const weft_config *config, weft_runtime **out);

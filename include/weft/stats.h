@@ -26,29 +26,47 @@ typedef struct weft_stats {
     uint64_t jobs_stolen; /* forked jobs taken from another worker */
     uint64_t exhausted;   /* times a fiber could not pay */
     uint64_t denied;      /* calls refused for want of a capability, or by the profile; only for worker -1 */
+    uint64_t io_batches;  /* times the poller returned I/O events; each time at most max_io_completions of them */
+    uint64_t io_events;   /* I/O events that it returned */
+    uint64_t failed;      /* detached fibers that ended with an error, see weft_fiber_spawn; cancelled ones do not count */
 } weft_stats;
 
 /* Counters of one worker; for worker -1 the sum over all workers, with the tasks that came from outside in `spawned`.
  * Returns 0; -EINVAL (no such worker, size too small to be any version). */
 WEFT_API int weft_stats_read(const weft_runtime *rt, int worker, weft_stats *out);
 
-/* What the control thread of a `reactor` runtime has done. */
+/* What the control thread of a `reactor` runtime has done.  Its loop makes nine steps per round:
+ *   1 results      2 I/O submissions   3 I/O completions
+ *   4 timers       5 channel waiters   6 injector
+ *   7 preemption   8 dispatch          9 wait
+ * steps[i] and items[i] belong to step i + 1. */
 typedef struct weft_reactor_stats {
     size_t size;         /* sizeof(weft_reactor_stats), set by the caller before the call */
-    uint64_t steps
-        [9]; /* how often each step was made: results, I/O submissions, I/O completions, timers, waiters to try again,
-                            injector, preemption, dispatch, wait */
-    uint64_t
-        active; /* tasks that are on workers now, and the most there ever were: never more than there are workers */
-    uint64_t active_max;
-    uint64_t ready; /* tasks that wait for a worker */
+    uint64_t steps[9];   /* how often each step was made */
+    uint64_t active;     /* tasks that are on workers now ... */
+    uint64_t active_max; /* ... and the most there ever were: never more than there are workers */
+    uint64_t ready;      /* tasks that wait for a worker */
     uint64_t dispatched; /* tasks handed to workers */
-    uint64_t results; /* times a worker was heard to be free again */
-    uint64_t preempts; /* requests to let others run */
+    uint64_t results;    /* times a worker was heard to be free again */
+    uint64_t preempts;   /* requests to let others run */
     uint64_t taken_back; /* tasks that a driven worker had not begun when another was free */
+    /* Items that each step has handled:
+     *   1 workers that reported, tasks that yielded or were preempted, and ended tasks that a task joins
+     *   2 blocking jobs routed to a pool
+     *   3 blocking jobs whose end was reported to their callers
+     *   4 sleepers woken
+     *   5 channel waiters resolved
+     *   6 tasks taken out of the injector
+     *   7 preemption requests
+     *   8 tasks, and orders to take forked jobs, handed to workers
+     *   9 waits that an event ended */
+    uint64_t items[9];
 } weft_reactor_stats;
-
-/* Returns 0; -EINVAL (another scheduler, size too small to be any version). */
+/* Reads the figures above.  Sets out->size to the number of bytes filled in.
+ *
+ * Returns 0, or
+ *   -EINVAL  no runtime, not a `reactor` runtime, no `out`, or a size that no version ever had
+ * May be called from any thread. */
 WEFT_API int weft_reactor_stats_read(const weft_runtime *rt, weft_reactor_stats *out);
 
 /* How many workers sleep now, and how many are searching. */

@@ -55,7 +55,19 @@ typedef enum weft_supervised {
     WEFT_SUPERVISED_STARTED = 0, /* also when started again */
     WEFT_SUPERVISED_ENDED = 1,
     WEFT_SUPERVISED_GAVE_UP = 2, /* this child has ended too often */
+    WEFT_SUPERVISED_EXHAUSTED = 3, /* this child cannot pay for what it wants, and waits */
+    WEFT_SUPERVISED_RECHARGED = 4, /* ... and was given more */
+    WEFT_SUPERVISED_REFUSED = 5, /* ... and is not given more; status: 0 (config), or why it could not be */
 } weft_supervised;
+
+/* What weft_supervise does with an exhausted child, see <weft/budget.h>. */
+typedef enum weft_exhausted_policy {
+    WEFT_EXHAUSTED_REPORT =
+        0, /* only reports it: others recharge or refuse it (weft_fund_recharge, weft_fund_refuse) */
+    WEFT_EXHAUSTED_RECHARGE =
+        1, /* recharges it out of the fund it comes from; if the fund has too little, refuses it */
+    WEFT_EXHAUSTED_REFUSE = 2, /* refuses it: it ends, and counts as failed with -EDQUOT */
+} weft_exhausted_policy;
 
 /* 0 means the default.  Times in ns. */
 typedef struct weft_supervisor_config {
@@ -69,22 +81,43 @@ typedef struct weft_supervisor_config {
     double backoff_jitter; /* ... and random by so much either way; 0 = 0.1; below 0: none */
     int64_t stable; /* a child that has run for so long begins anew with the first pause; 0 = 5 s */
     int64_t grace; /* as weft_nursery_config, but 0 = 10 s */
-    /* Told of every start and end, on the supervisor's stack.  status: of WEFT_SUPERVISED_ENDED.  May be NULL; may wait, but not
-     * receive messages: those are the supervisor's. */
+    /* Told of every start and end, and of exhausted children, on the supervisor's stack.  status: of WEFT_SUPERVISED_ENDED and _REFUSED.  May be
+     * NULL: then children that are left waiting exhausted, or refused, are reported on stderr.  May wait, but not receive messages: those are
+     * the supervisor's. */
     void (*report)(void *arg, size_t child, weft_supervised what, int status);
     void *report_arg;
+
+    /* For weft_supervise only; a supervised process has its own in its spec. */
+    weft_fund *fund; /* as weft_fiber_spec, for each child; it also pays the spawns */
+    const weft_budget *budget; /* as weft_fiber_spec, for each child, each time it is started */
+    const weft_cap *cap; /* to spawn children with: needed under `sovereign` */
+    weft_exhausted_policy on_exhausted;
+    weft_budget recharge; /* how much a recharge gives; all 0 = WEFT_BUDGET_CHILD */
+    int64_t recharge_period; /* a child is recharged at most once in so long; 0 = whenever it is exhausted */
+    const weft_cap *recharge_cap; /* to recharge with: needed under `sovereign` */
 } weft_supervisor_config;
 
 #define WEFT_SUPERVISOR_CONFIG_INIT                                                                                    \
-    {sizeof(weft_supervisor_config), WEFT_STRATEGY_ONE_FOR_ONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+    {sizeof(weft_supervisor_config), WEFT_STRATEGY_ONE_FOR_ONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,                 \
+     WEFT_EXHAUSTED_REPORT,          {0, 0, 0, 0, 0},           0, 0}
 
-/* Supervise these children; returns when none is left that runs or will run again.  `children` stays the caller's, and as it is, until then.
+/* Supervises these children; returns when none is left that runs or will run again.  `children` stays the caller's, and as it is, until then.
  * config may be NULL.  What a child starts in weft_nursery_parent() is not supervised, and how it ends does not matter: it is awaited at the end, or
  * cancelled if there was an error.
- * Call from: a fiber.  May suspend.
- * Returns 0 (all have ended, as they may); what the child returned with which it gave up, -ELOOP if that was no error; -ECANCELED (the caller was
- * cancelled: so were the children, all at once, as those of any nursery); -EINVAL (no children, one without a function, not in a fiber, nonsense in the config); -E2BIG; -ENOMEM, -ESHUTDOWN or
- * another (the first start of a child failed: none runs). */
+ *
+ * Children with a budget may be exhausted; `on_exhausted` says what is done with them.  Whatever it says, each exhaustion is reported.
+ *
+ * Returns 0 (all have ended, as they may), or
+ *   the status  of the child with which it gave up
+ *   -ELOOP      it gave up with a child that had not failed
+ *   -ECANCELED  the caller was cancelled; so were the children, all at once, as those of any nursery
+ *   -EINVAL     no children, one without a function, not in a fiber, or an invalid config
+ *   -E2BIG      a config of a newer version, with a field set that this one does not know
+ *   -ENOMEM     no memory, for the supervisor or for the first start of a child; in that case none runs, as with those below
+ *   -EPERM      the first start of a child needs a capability, or another one
+ *   -EDQUOT     the fund or the capability allows no more for the first start of a child
+ *   -ESHUTDOWN  the runtime is stopping
+ * Call from a fiber.  May suspend. */
 WEFT_API int weft_supervise(const weft_supervisor_config *config, const weft_supervised_fiber *children, size_t count);
 
 /* -- Processes ---------------------------------------------------------------------------------------- */
@@ -109,7 +142,8 @@ typedef struct weft_process_child {
 /* As an initialiser: a permanent child that is a fiber. */
 #define WEFT_PROCESS_CHILD(name, fn, arg)                                                                              \
     {name,                                                                                                             \
-     {sizeof(weft_process_spec), fn, arg, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_MAILBOX_REFUSE, false, false, 0, 0, 0, 0},      \
+     {sizeof(weft_process_spec), fn,    arg,   0, 0, 0, 0, 0, 0, 0, 0,                                                 \
+      WEFT_MAILBOX_REFUSE,       false, false, 0, 0, 0, 0, 0, 0, 0},                                                   \
      WEFT_RESTART_PERMANENT,                                                                                           \
      0}
 

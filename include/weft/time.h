@@ -42,7 +42,7 @@ typedef struct weft_interval {
 
 /* The first point is one period from now.  A period below 1 counts as 1. */
 WEFT_API void weft_interval_init(weft_interval *interval, int64_t period);
-/* The first point is `first`: for several intervals in step, or one that begins at once. */
+/* The first point is `first`: for several intervals in step, or one that begins at once.  `first` may be in the past, also below 0. */
 WEFT_API void weft_interval_init_at(weft_interval *interval, weft_deadline first, int64_t period);
 
 /* Wait for the next point.  Points that have passed meanwhile are not made up for, but counted: the result is how many have passed since

@@ -20,7 +20,7 @@
  * Errors.    Beside those of <weft/io.h>: -EKEYREJECTED (the peer's certificate is not good, or not that host's), -EPROTO (what it says is not
  *            TLS, or no version, cipher or protocol is common to both), -ENOMEM.  They stay: every later call returns the same, but
  *            for weft_close.  weft_tls_why has words for them.
- * Strict.    TLS 1.2 at least, no renegotiation, no compression.  A host's name must be one of the certificate's alternative names: its subject (CN)
+ * Strict.    TLS 1.2 at least, no renegotiation, no compression, no static RSA key exchange, no CBC.  A host's name must be one of the certificate's alternative names: its subject (CN)
  *            does not count (RFC 9525).
  * Stack.     A handshake needs some 20 KiB of stack: fibers of 64 KiB, the default, have them; those of 16 KiB do not.
  */
@@ -46,12 +46,16 @@ typedef struct weft_tls_options {
     bool
         no_verify; /* a client: take any certificate.  Whoever is in between reads and writes everything: for tests only */
     bool no_resume; /* every connection with a full handshake */
+    /* OpenSSL cipher lists; NULL: the defaults.  Of TLS 1.2 the default is ECDHE with AES-GCM or ChaCha20-Poly1305: forward secrecy, no CBC */
+    const char *tls12_ciphers;
+    const char *tls13_ciphers; /* "TLS_AES_256_GCM_SHA384:..." */
 } weft_tls_options;
 
-#define WEFT_TLS_OPTIONS_INIT {sizeof(weft_tls_options), 0, 0, 0, 0, 0, false, false, false, false}
+#define WEFT_TLS_OPTIONS_INIT {sizeof(weft_tls_options), 0, 0, 0, 0, 0, false, false, false, false, 0, 0}
 
 /* Make one.  options may be NULL for a client.  Reads files, so not on a busy server's worker.
- * Returns 0; -EINVAL (a server without a certificate, a key that does not belong to it, a malformed alpn); -ENOENT, -EACCES, ... (a file); -EBADMSG (no
+ * Returns 0; -EINVAL (a server without a certificate, a key that does not belong to it, a malformed alpn, a cipher list without a
+ * known cipher); -ENOENT, -EACCES, ... (a file); -EBADMSG (no
  * PEM in it); -E2BIG; -ENOMEM. */
 WEFT_API WEFT_MUST_USE int weft_tls_server(const weft_tls_options *options, weft_tls **out);
 WEFT_API WEFT_MUST_USE int weft_tls_client(const weft_tls_options *options, weft_tls **out);

@@ -10,6 +10,7 @@
 #include <weft/chan.h>
 #include <weft/child.h>
 #include <weft/command.h>
+#include <weft/context.h>
 #include <weft/dns.h>
 #include <weft/fiber.h>
 #include <weft/file.h>
@@ -19,6 +20,7 @@
 #include <weft/net.h>
 #include <weft/nursery.h>
 #include <weft/process.h>
+#include <weft/relay.h>
 #include <weft/runtime.h>
 #include <weft/select.h>
 #include <weft/shard.h>

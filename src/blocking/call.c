@@ -29,14 +29,20 @@ static void forget(struct wefti_job *job) {
         wefti_sim_outside(job->sim, -1);
 }
 
-/* rt: of the task that asks. */
-static int submit(struct weft_pool *pool, struct wefti_job *job, struct weft_runtime *rt) {
-    if (rt && rt->sim) {
-        job->sim = rt;
-        job->held = true;
+/* sim: the runtime of the task that asks, or the pool's own; it counts if it is simulated. */
+static int submit(struct weft_pool *pool, struct wefti_job *job, struct weft_runtime *sim) {
+    struct wefti_worker *w = wefti_worker_here();
+    if (sim && sim->sim) {
+        job->sim = sim;
+        store_relaxed(&job->held, true);
+    } else if (w && w->central) {
+        job->control = w->rt;
+        store_relaxed(&job->held, true);
+        job->io.route = wefti_job_route;
+        job->io.complete = wefti_job_return;
     }
     int error = wefti_pool_submit(pool, job);
-    return error == -ENOMEM && job->held ? -EAGAIN : error; /* accepted, it may be gone */
+    return error == -ENOMEM && load_own(&job->held) ? -EAGAIN : error; /* accepted, it may be gone */
 }
 
 static void drop(struct wefti_job *job) {

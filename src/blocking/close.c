@@ -9,10 +9,19 @@ static bool drop_queued(struct weft_pool *pool) {
     pool->cut = true;
     for (;;) {
         struct wefti_job *job = pool->queue.first;
-        while (job && job->mandatory)
+        bool passing = false;
+        while (job && (job->mandatory || (job->control && load_own(&job->held)))) {
+            passing |= !job->mandatory;
             job = job->next;
-        if (!job)
+        }
+        if (!job && !passing)
             return any;
+        if (!job) { /* a control thread is about to route the rest */
+            wefti_lock_give(&pool->lock);
+            wefti_thread_yield();
+            wefti_lock_take(&pool->lock);
+            continue;
+        }
         any = true;
         /* From here on its caller cannot take it out, and is not told before it has ended. */
         wefti_job_unlink(&pool->queue, job);
@@ -44,10 +53,10 @@ void wefti_pool_report(struct weft_pool *pool) {
 /* Under the lock.  Turns of a driven runtime come when it is driven, perhaps by who closes the pool, and so never: its jobs go without. */
 static void free_driven(struct weft_pool *pool) {
     for (struct wefti_job *job = pool->queue.first; job; job = job->next) {
-        if (!job->held || !job->sim->driven)
+        if (!load_own(&job->held) || !job->sim || !job->sim->driven)
             continue;
         struct wefti_pool_thread *idle = wefti_pool_take_idle(pool);
-        job->held = false;
+        store_relaxed(&job->held, false);
         wefti_turn_leave(pool, job);
         if (idle)
             wefti_park_wake(&idle->park); /* A2: wake */
@@ -65,12 +74,12 @@ int wefti_pool_close(struct weft_pool *pool, int64_t until) {
     pool->closed = true;
     pool->drainer = &park;
     free_driven(pool);
-    while (pool->queue.count + pool->running.count) {
+    while (pool->queue.count + pool->running.count + pool->returning) {
         int64_t now = wefti_clock(), limit = until;
         if (now >= until) {
             if (drop_queued(pool))
                 result = -ECANCELED;
-            uint32_t jobs = pool->queue.count + pool->running.count;
+            uint32_t jobs = pool->queue.count + pool->running.count + pool->returning;
             if (!progress || jobs < left) {
                 left = jobs;
                 progress = now;

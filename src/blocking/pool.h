@@ -16,7 +16,16 @@
  *         A thread is started under the lock too: either it exists, or the job is refused or left to others that do.
  *         The end of a call is that of any wait (fiber/wait.h): SERVED is the last touch of a job that lies on a stack.
  * End.    A thread that ends joins the one that ended before it, so that destroy joins the last one only.
- * Checked by.  test/model/blocking.c
+ * Reactor.  A job of a runtime with a control thread is accepted or refused by A1 like any other, but HELD in the queue.  Step 2 of the
+ *         control thread (C1) lets the threads have it; B1 marks it RETURNING, and step 3 (C2) makes the rest of B1 and B3.
+ *           caller: A1 HELD, submit it to the         control: C1 lock; not HELD any more; take an idle
+ *                      control thread                              thread or start one, unlock, wake it
+ *                   A4 late: take a HELD job out,              C2 lock; ENDED, serve its caller, unlock, wake it
+ *                      wait until C1 has passed it
+ *         The record is linked in a queue of the control thread from A1 to C1 and from B1 to C2: A4 must not free it in between.  A job that
+ *         nobody waits for ends directly (B1) if the pool is not its runtime's own: the runtime may be gone by then.
+ *         Each of the two passages counts as a call, which keeps the pool.
+ * Checked by.  test/model/blocking.c, test/model/blocking_control.c
  */
 #ifndef WEFTI_BLOCKING_POOL_H
 #define WEFTI_BLOCKING_POOL_H
@@ -26,9 +35,16 @@
 #include "fiber/wait.h"
 #include "queue/lock.h"
 
-enum wefti_job_state { WEFTI_JOB_NEW, WEFTI_JOB_QUEUED, WEFTI_JOB_RUNNING, WEFTI_JOB_ENDED };
+enum wefti_job_state {
+    WEFTI_JOB_NEW,
+    WEFTI_JOB_QUEUED,
+    WEFTI_JOB_RUNNING,
+    WEFTI_JOB_RETURNING, /* it has ended, and the control thread is to tell its caller */
+    WEFTI_JOB_ENDED,
+};
 
 struct wefti_job {
+    struct wefti_io io;            /* first: its way through the control thread */
     struct wefti_job *next, *prev; /* in the queue, or among the running */
     struct weft_pool *pool;
     weft_blocking_fn fn;
@@ -44,11 +60,13 @@ struct wefti_job {
     bool abandon;   /* the caller may leave while it runs: in memory of its own */
     bool detached;  /* nobody waits: in memory of its own */
     bool abandoned; /* the caller has left */
+    _Atomic bool
+        held; /* not for threads yet: a simulated runtime's turn, or a control thread, is to release it; written under the lock */
+    struct weft_runtime *control; /* the runtime whose control thread it passes through, or NULL */
     /* Of a simulated runtime (turn.c). */
     struct weft_runtime *sim; /* that, or NULL */
-    bool held;                /* QUEUED, and not for threads yet */
-    bool outside;             /* the simulation goes on without it */
-    struct wefti_gate *gate;  /* the turn that waits for its end, or NULL */
+    bool outside; /* the simulation goes on without it */
+    struct wefti_gate *gate; /* the turn that waits for its end, or NULL */
     struct wefti_waiter waiter;
 };
 
@@ -76,16 +94,17 @@ struct weft_pool {
     struct wefti_annex annex; /* first: of the runtime's own pool */
     struct wefti_lock lock;
     struct wefti_job_list queue, running;
+    uint32_t returning; /* jobs in that state */
     struct wefti_pool_thread *idle; /* newest first: those at the end become idle too long */
     struct wefti_pool_thread *dead; /* the last that ended; it has joined those before */
-    struct wefti_park *drainer;     /* a thread that waits for jobs or threads to end */
-    struct weft_runtime *rt;        /* of the runtime's own pool */
+    struct wefti_park *drainer; /* a thread that waits for jobs or threads to end */
+    struct weft_runtime *rt; /* of the runtime's own pool */
     uint32_t threads, idle_count, min, max, queue_max, started;
     int64_t keep_alive; /* INT64_MAX: for ever */
     int64_t grace;
     uint64_t completed, refused;
     bool closed; /* takes no jobs */
-    bool cut;    /* ... and begins only mandatory ones */
+    bool cut; /* ... and begins only mandatory ones */
     bool ending; /* threads end when they are idle */
     char name[12];
     _Atomic uint64_t calls;
@@ -121,9 +140,12 @@ struct wefti_ended {
 /* Under the lock: to the end of a list, and out of it. */
 void wefti_job_append(struct wefti_job_list *list, struct wefti_job *job);
 void wefti_job_unlink(struct wefti_job_list *list, struct wefti_job *job);
-/* B1, under the lock: it is in no list any more.  B3, without it. */
+/* B1, under the lock: it is in no list any more.  B3, without it.  Of a job with a control thread C2 does both. */
 struct wefti_ended wefti_job_end(struct weft_pool *pool, struct wefti_job *job);
 void wefti_job_tell(struct wefti_ended *ended);
+/* C1 and C2: the functions of a wefti_io. */
+uint64_t wefti_job_route(struct wefti_io *io);
+void wefti_job_return(struct wefti_io *io);
 
 /* -- thread.c ------------------------------------------------------------------------------------------------------- */
 

@@ -15,7 +15,7 @@ struct wefti_pool_thread *wefti_pool_take_idle(struct weft_pool *pool) {
 
 static struct wefti_job *begin_job(struct weft_pool *pool) {
     struct wefti_job *job = pool->queue.first;
-    while (job && (job->held || (pool->cut && !job->mandatory))) /* or it is about to be dropped */
+    while (job && (load_own(&job->held) || (pool->cut && !job->mandatory))) /* or it is about to be dropped */
         job = job->next;
     if (job) {
         wefti_job_unlink(&pool->queue, job);

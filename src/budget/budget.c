@@ -11,9 +11,9 @@ bool weft_budget_take(weft_budget *from, const weft_budget *cost) {
         return false;
     from->ops -= cost->ops;
     from->memory -= cost->memory;
-    from->spawns = (uint16_t)(from->spawns - cost->spawns);
-    from->channel_ops = (uint16_t)(from->channel_ops - cost->channel_ops);
-    from->syscalls = (uint16_t)(from->syscalls - cost->syscalls);
+    from->spawns -= cost->spawns;
+    from->channel_ops -= cost->channel_ops;
+    from->syscalls -= cost->syscalls;
     return true;
 }
 
@@ -23,9 +23,9 @@ void weft_budget_add(weft_budget *to, const weft_budget *more) {
     weft_budget fits = wefti_budget_fitting(to, more);
     to->ops += fits.ops;
     to->memory += fits.memory;
-    to->spawns = (uint16_t)(to->spawns + fits.spawns);
-    to->channel_ops = (uint16_t)(to->channel_ops + fits.channel_ops);
-    to->syscalls = (uint16_t)(to->syscalls + fits.syscalls);
+    to->spawns += fits.spawns;
+    to->channel_ops += fits.channel_ops;
+    to->syscalls += fits.syscalls;
 }
 
 #define LEAST(a, b) ((a) < (b) ? (a) : (b))
@@ -42,7 +42,7 @@ weft_budget wefti_budget_most(const weft_budget *a, const weft_budget *b) {
 }
 
 weft_budget wefti_budget_fitting(const weft_budget *to, const weft_budget *more) {
-    weft_budget room = {UINT32_MAX - to->ops, UINT64_MAX - to->memory, (uint16_t)(UINT16_MAX - to->spawns),
-                        (uint16_t)(UINT16_MAX - to->channel_ops), (uint16_t)(UINT16_MAX - to->syscalls)};
+    weft_budget room = {UINT64_MAX - to->ops, UINT64_MAX - to->memory, UINT64_MAX - to->spawns,
+                        UINT64_MAX - to->channel_ops, UINT64_MAX - to->syscalls};
     return wefti_budget_least(&room, more);
 }

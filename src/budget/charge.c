@@ -9,6 +9,8 @@
 #include "budget/cap.h"
 #include "fiber/meter.h"
 
+#include <stdio.h>
+
 const weft_budget wefti_cost_spawn = {1, 0, 1, 0, 0}, wefti_cost_channel = {1, 0, 0, 1, 0},
                   wefti_cost_syscall = {1, 0, 0, 0, 1};
 const char wefti_waits_budget[] = "budget";
@@ -29,17 +31,53 @@ static void tell_supervisors(struct weft_fund *fund) {
     }
 }
 
-static int wait_for_recharge(struct wefti_fiber *self) {
+/* The first thing of which there is too little. */
+static const char *lacking(const struct wefti_fiber *self, const weft_budget *cost) {
+    weft_budget left = wefti_account_left(self);
+    return left.memory < cost->memory             ? "memory"
+           : left.spawns < cost->spawns           ? "spawns"
+           : left.channel_ops < cost->channel_ops ? "channel_ops"
+           : left.syscalls < cost->syscalls       ? "syscalls"
+                                                  : "ops";
+}
+
+void wefti_report_exhausted(const char *fiber, const char *what, const char *then) {
+    char text[384], name[WEFTI_NAME_ROOM];
+    int size = snprintf(text, sizeof text, "weft: fiber \"%s\" has no %s left in its budget, and %s\n",
+                        wefti_printable(fiber, name, sizeof name), what, then);
+    wefti_write(2, text, size > 0 && (size_t)size < sizeof text ? (size_t)size : sizeof text - 1);
+}
+
+/* Nobody has ever asked for exhausted fibers of the fund, nor heard of one. */
+static bool is_unwatched(struct weft_fund *fund) {
+    wefti_lock_take(&fund->lock);
+    bool unwatched = !fund->watched;
+    fund->watched = true;
+    wefti_lock_give(&fund->lock);
+    return unwatched;
+}
+
+/* The fiber is in the list.  Its owner is told, and whoever watches the fund; if nobody does, it is reported, once for each fund. */
+static void tell_exhausted(struct wefti_fiber *self, const char *what) {
+    const struct wefti_owner_kind *owner = self->owner ? self->owner->kind : NULL;
+    bool seen = owner && owner->exhausted && owner->exhausted(self, what);
+    if (!seen && is_unwatched(self->account->fund))
+        wefti_report_exhausted(self->task.name, what, "waits to be recharged: nobody watches its fund");
+    tell_supervisors(self->account->fund);
+}
+
+static int wait_for_recharge(struct wefti_fiber *self, const weft_budget *cost) {
     struct weft_fund *fund = self->account->fund;
     struct wefti_waiter waiter;
     wefti_waiter_init(&waiter);
     waiter.slot = self;
     waiter.result = 0;
+    const char *what = lacking(self, cost); /* from here on the account is the fund's */
     wefti_fiber_will_wait(self, wefti_waits_budget); /* who finds it in the list finds it exhausted (J13) */
     wefti_lock_take(&fund->lock);
     wefti_waiters_append(&fund->exhausted, &waiter);
     wefti_lock_give(&fund->lock);
-    tell_supervisors(fund);
+    tell_exhausted(self, what);
     int why = wefti_waiter_wait(&waiter, WEFT_NEVER, wefti_waits_budget);
     if (why) {
         wefti_lock_take(&fund->lock);
@@ -57,10 +95,7 @@ static void recharge_self(struct wefti_fiber *self, const weft_budget *cost) {
     weft_budget more = wefti_budget_most(&child, cost);
     more = wefti_budget_fitting(&account->left, &more);
     wefti_lock_take(&account->fund->lock);
-    if (!wefti_amount_take(&account->fund->left, &more)) {
-        wefti_fund_make(account->fund, &more);
-        wefti_amount_take(&account->fund->left, &more);
-    }
+    wefti_fund_take_or_make(account->fund, &more);
     wefti_lock_give(&account->fund->lock);
     weft_budget_add(&account->left, &more);
 }
@@ -69,31 +104,46 @@ int wefti_exhausted(struct wefti_fiber *self, const weft_budget *cost) {
     struct wefti_worker *w = wefti_worker_here();
     wefti_count(&w->counters.exhausted, 1);
     if (w->rt->profile != WEFT_PROFILE_SERVICE)
-        return wait_for_recharge(self);
+        return wait_for_recharge(self, cost);
     recharge_self(self, cost);
     return 0;
 }
 
 /* -- Paying ------------------------------------------------------------------------------------------------ */
 
+/* Takes the whole cost, or nothing.  Ops come out of the slice first; ops_left below 0 is what the slice lacks, which the account has. */
 static bool take(struct wefti_fiber *self, const weft_budget *cost) {
-    struct wefti_account *account = self->account;
-    weft_budget other = *cost;
-    other.ops = 0;
-    if ((int64_t)account->left.ops + self->ops_left < cost->ops || !weft_budget_take(&account->left, &other))
+    weft_budget *left = &self->account->left;
+    int64_t lacking = (int64_t)cost->ops - self->ops_left; /* a cost has few ops */
+    if ((lacking > 0 && left->ops < (uint64_t)lacking) || left->memory < cost->memory || left->spawns < cost->spawns ||
+        left->channel_ops < cost->channel_ops || left->syscalls < cost->syscalls)
         return false;
     self->ops_left -= (int32_t)cost->ops;
+    left->memory -= cost->memory;
+    left->spawns -= cost->spawns;
+    left->channel_ops -= cost->channel_ops;
+    left->syscalls -= cost->syscalls;
     return true;
+}
+
+/* A cancelled fiber that pays no more uses up its grace period instead. */
+static int pay_with_grace(struct wefti_fiber *self, const weft_budget *cost) {
+    if (self->account->grace <= 0)
+        return -ECANCELED;
+    self->ops_left -= (int32_t)cost->ops;
+    return 0;
 }
 
 int wefti_pay(struct wefti_fiber *self, const weft_budget *cost) {
     bool waited = false;
-    while (!self->account->unpaid && !take(self, cost)) {
-        int error = wefti_exhausted(self, cost);
-        if (error)
-            return error;
-        waited = true;
-    }
+    int error = 0;
+    if (WEFTI_UNLIKELY(self->account->unpaid))
+        error = pay_with_grace(self, cost);
+    else
+        for (; !take(self, cost) && !error; waited = true)
+            error = wefti_exhausted(self, cost);
+    if (error)
+        return error;
     if (self->ops_left < 0)
         wefti_meter_next(self);
     if (waited) /* under `service`, which did not */
@@ -116,11 +166,7 @@ int weft_budget_left(weft_budget *left) {
         return -EINVAL;
     if (!self || !self->account)
         return -ENOENT;
-    *left = self->account->left;
-    if (!self->account->unpaid) {
-        int64_t ops = (int64_t)left->ops + self->ops_left;
-        left->ops = ops < 0 ? 0 : ops < UINT32_MAX ? (uint32_t)ops : UINT32_MAX;
-    }
+    *left = wefti_account_left(self);
     return 0;
 }
 
@@ -131,6 +177,7 @@ unsigned weft_fund_exhausted(weft_fund *fund, weft_task **tasks, unsigned room) 
     if (!fund)
         return 0;
     wefti_lock_take(&fund->lock);
+    fund->watched = true;
     for (struct wefti_waiter *waiter = fund->exhausted.first; waiter; waiter = waiter->next, count++)
         if (count < room && tasks)
             tasks[count] = &((struct wefti_fiber *)waiter->slot)->task;
@@ -145,6 +192,7 @@ int weft_fund_wait_exhausted(weft_fund *fund, weft_deadline until) {
         return error;
     wefti_lock_take(&fund->lock);
     bool there = fund->exhausted.first != NULL;
+    fund->watched = true;
     if (!there && until > 0)
         wefti_waiters_append(&fund->supervisors, &waiter);
     wefti_lock_give(&fund->lock);
@@ -187,7 +235,7 @@ int weft_fund_recharge(weft_fund *fund, weft_task *task, const weft_budget *amou
     struct wefti_account *account = waiter ? ((struct wefti_fiber *)waiter->slot)->account : NULL;
     if (account) {
         moved = wefti_budget_fitting(&account->left, &moved);
-        if (!wefti_amount_take(&fund->left, &moved))
+        if (!weft_budget_take(&fund->left, &moved))
             error = -EDQUOT;
     } else {
         error = -ENOENT;
@@ -214,6 +262,7 @@ int weft_fund_refuse(weft_fund *fund, weft_task *task) {
         wefti_word_ref(&task->word); /* it cannot end before it has left the list */
         wefti_waiters_remove(&fund->exhausted, waiter);
         waiter->result = -ECANCELED;
+        ((struct wefti_fiber *)waiter->slot)->account->killed = true;
         waker = wefti_waiter_serve(waiter);
     }
     wefti_lock_give(&fund->lock);

@@ -4,30 +4,9 @@
 #include "budget/cap.h"
 #include "budget/profile.h"
 
-bool wefti_amount_take(struct wefti_amount *from, const weft_budget *amount) {
-    if (from->ops < amount->ops || from->memory < amount->memory || from->spawns < amount->spawns ||
-        from->channel_ops < amount->channel_ops || from->syscalls < amount->syscalls)
-        return false;
-    from->ops -= amount->ops;
-    from->memory -= amount->memory;
-    from->spawns -= amount->spawns;
-    from->channel_ops -= amount->channel_ops;
-    from->syscalls -= amount->syscalls;
-    return true;
-}
-
-void wefti_amount_give(struct wefti_amount *to, const weft_budget *amount) {
-    to->ops += amount->ops;
-    if (__builtin_add_overflow(to->memory, amount->memory, &to->memory))
-        to->memory = UINT64_MAX;
-    to->spawns += amount->spawns;
-    to->channel_ops += amount->channel_ops;
-    to->syscalls += amount->syscalls;
-}
-
 bool wefti_fund_take(struct weft_fund *fund, const weft_budget *amount, uint32_t more_users) {
     wefti_lock_take(&fund->lock);
-    bool enough = wefti_amount_take(&fund->left, amount);
+    bool enough = weft_budget_take(&fund->left, amount);
     if (enough)
         fund->users += more_users;
     wefti_lock_give(&fund->lock);
@@ -36,18 +15,29 @@ bool wefti_fund_take(struct weft_fund *fund, const weft_budget *amount, uint32_t
 
 void wefti_fund_give(struct weft_fund *fund, const weft_budget *amount, uint32_t fewer_users) {
     wefti_lock_take(&fund->lock);
-    wefti_amount_give(&fund->left, amount);
+    weft_budget_add(&fund->left, amount);
     wefti_assert(fund->users >= fewer_users, fund->users);
     fund->users -= fewer_users;
     wefti_lock_give(&fund->lock);
 }
 
+void wefti_fund_ref(struct weft_fund *fund) {
+    wefti_lock_take(&fund->lock);
+    fund->users++;
+    wefti_lock_give(&fund->lock);
+}
+
+void wefti_fund_unref(struct weft_fund *fund) { wefti_fund_give(fund, &(weft_budget){0}, 1); }
+
 void wefti_fund_make(struct weft_fund *fund, const weft_budget *amount) {
-    weft_budget fits = *amount; /* only memory can come near the end of its range */
-    if (fits.memory > UINT64_MAX - fund->made.memory)
-        fits.memory = UINT64_MAX - fund->made.memory;
-    wefti_amount_give(&fund->made, &fits);
-    wefti_amount_give(&fund->left, &fits);
+    weft_budget fits = wefti_budget_fitting(&fund->made, amount);
+    weft_budget_add(&fund->made, &fits);
+    weft_budget_add(&fund->left, &fits);
+}
+
+void wefti_fund_take_or_make(struct weft_fund *fund, const weft_budget *amount) {
+    if (!weft_budget_take(&fund->left, amount))
+        weft_budget_add(&fund->made, amount);
 }
 
 struct weft_fund *wefti_fund_new(struct weft_runtime *rt, struct weft_fund *parent, const weft_budget *budget) {
@@ -57,18 +47,38 @@ struct weft_fund *wefti_fund_new(struct weft_runtime *rt, struct weft_fund *pare
     fund->rt = rt;
     fund->parent = parent;
     if (parent)
-        wefti_amount_give(&fund->left, budget);
+        fund->left = *budget;
     else
         wefti_fund_make(fund, budget);
     return fund;
 }
 
+/* Of a runtime's own fund there may be memory left, which others free afterwards, or are freeing now. */
+static void disown_all(struct wefti_account *account) {
+    wefti_lock_take(&account->fund->lock);
+    while (wefti_pieces_disown(account), account->pieces) {
+        wefti_lock_give(&account->fund->lock);
+        wefti_thread_yield();
+        wefti_lock_take(&account->fund->lock);
+    }
+    wefti_lock_give(&account->fund->lock);
+}
+
 void wefti_fund_delete(struct weft_fund *fund) {
-    for (struct wefti_account *account; (account = fund->unused);) {
-        fund->unused = account->next;
+    for (struct wefti_account *account; (account = fund->accounts);) {
+        disown_all(account);
+        fund->accounts = account->older;
         wefti_free(account, sizeof *account);
     }
     wefti_free(fund, sizeof *fund);
+}
+
+void wefti_account_reuse(struct wefti_account *account) {
+    struct weft_fund *fund = account->fund;
+    account->next = fund->unused;
+    fund->unused = account;
+    wefti_assert(fund->users > 0, fund->users);
+    fund->users--;
 }
 
 /* Under `sovereign`, what is made out of nothing is made by the program's own threads, not by tasks. */
@@ -93,32 +103,16 @@ int weft_fund_create(weft_runtime *rt, weft_fund *parent, const weft_budget *bud
     return 0;
 }
 
-/* An amount may be wider than a budget: as many as it takes. */
-static void give_all(struct weft_fund *to, struct wefti_amount *rest) {
-    do {
-        weft_budget part = {
-            (uint32_t)(rest->ops < UINT32_MAX ? rest->ops : UINT32_MAX),
-            rest->memory,
-            (uint16_t)(rest->spawns < UINT16_MAX ? rest->spawns : UINT16_MAX),
-            (uint16_t)(rest->channel_ops < UINT16_MAX ? rest->channel_ops : UINT16_MAX),
-            (uint16_t)(rest->syscalls < UINT16_MAX ? rest->syscalls : UINT16_MAX),
-        };
-        wefti_amount_take(rest, &part);
-        wefti_fund_give(to, &part, 0);
-    } while (rest->ops || rest->memory || rest->spawns || rest->channel_ops || rest->syscalls);
-    wefti_fund_give(to, &(weft_budget){0}, 1);
-}
-
 int weft_fund_destroy(weft_fund *fund) {
     if (!fund)
         return 0;
     wefti_lock_take(&fund->lock);
-    bool busy = fund->users || load_acquire(&fund->allocated) || fund->supervisors.first; /* pairs with weft_free */
+    bool busy = fund->users || fund->supervisors.first;
     wefti_lock_give(&fund->lock);
     if (busy || fund == fund->rt->fund)
         return -EBUSY;
     if (fund->parent)
-        give_all(fund->parent, &fund->left);
+        wefti_fund_give(fund->parent, &fund->left, 1);
     wefti_fund_delete(fund);
     return 0;
 }
@@ -153,14 +147,10 @@ int weft_fund_transfer(weft_fund *from, weft_fund *to, const weft_budget *amount
     return 0;
 }
 
-#define NARROW(value, most) ((value) < (most) ? (value) : (most))
-
 void weft_fund_left(weft_fund *fund, weft_budget *left) {
     if (!fund || !left)
         return;
     wefti_lock_take(&fund->lock);
-    struct wefti_amount now = fund->left;
+    *left = fund->left;
     wefti_lock_give(&fund->lock);
-    *left = (weft_budget){(uint32_t)NARROW(now.ops, UINT32_MAX), now.memory, (uint16_t)NARROW(now.spawns, UINT16_MAX),
-                          (uint16_t)NARROW(now.channel_ops, UINT16_MAX), (uint16_t)NARROW(now.syscalls, UINT16_MAX)};
 }

@@ -3,8 +3,9 @@
 
 #include "budget/fund.h"
 
-/* gcc and clang insert a call of this at every basic block: -fsanitize-coverage=trace-pc.  Anywhere: before main, on any thread. */
-WEFT_API void __sanitizer_cov_trace_pc(void);
+/* gcc and clang insert a call of this at every basic block: -fsanitize-coverage=trace-pc.  Anywhere: before main, on any thread.
+ * Weak, because libFuzzer defines the same name: a program linked with libweft.a and libFuzzer uses libFuzzer's. */
+WEFT_API __attribute__((weak)) void __sanitizer_cov_trace_pc(void);
 void __sanitizer_cov_trace_pc(void) {
     struct wefti_worker *w = wefti_self();
     if (!w || !wefti_current(w) || !wefti_task_is_fiber(wefti_current(w)))
@@ -19,25 +20,30 @@ static bool is_on_its_stack(const struct wefti_fiber *self) {
     return here - base < self->stack->size;
 }
 
-/* A new slice; the first ops of it are those owed, which an account must be able to pay. */
+/* A new slice; the first ops of it are those owed, which an account must be able to pay, or which use up the grace period. */
 static void refill(struct wefti_worker *w, struct wefti_fiber *self) {
     struct wefti_account *account = self->account;
     uint32_t owed = (uint32_t)-self->ops_left, slice = w->rt->yield_ops > owed ? w->rt->yield_ops : owed;
     if (account && !account->unpaid) {
-        slice = account->left.ops < slice ? account->left.ops : slice;
+        slice = account->left.ops < slice ? (uint32_t)account->left.ops : slice;
         account->left.ops -= slice;
+    } else if (account) {
+        account->grace -= slice;
     }
     self->ops_left = (int32_t)(slice - owed);
     self->ops_end += slice;
 }
 
-/* See that what is owed can be paid.  Who was cancelled meanwhile need not pay: there is no call that could say so. */
+/* Waits until the account can pay what is owed.  A fiber that is cancelled meanwhile goes on without paying, since no call of its own could
+ * return -ECANCELED, but only for its grace period. */
 static void see_to_payment(struct wefti_fiber *self) {
     struct wefti_account *account = self->account;
     while (account && !account->unpaid && account->left.ops < (uint32_t)-self->ops_left) {
         weft_budget cost = {(uint32_t)-self->ops_left, 0, 0, 0, 0};
-        if (wefti_exhausted(self, &cost))
+        if (wefti_exhausted(self, &cost)) {
             account->unpaid = true;
+            account->grace = wefti_worker_here()->rt->grace_ops;
+        }
     }
 }
 
@@ -71,8 +77,13 @@ static inline void due(struct wefti_fiber *self, bool discard) {
     self->task.home = home;
     if (self->migrate)
         wefti_worker_settle(w); /* it may have come back as one that is pinned: see give (fiber/runner.c) */
-    if (discard && self->discard && wefti_fiber_must_end(self))
+    if (discard && self->discard && wefti_fiber_must_end(self)) {
+        if (self->account)
+            self->account->killed = true;
         wefti_fiber_discard(self);
+    }
+    if (WEFTI_UNLIKELY(wefti_grace_is_used(self)))
+        wefti_budget_stop(self);
     refill(w, self);
     wefti_fiber_preempt(w, self);
     *wefti_worker_here()->errno_at = saved;

@@ -5,12 +5,14 @@
 #include "budget/fund.h"
 
 #define YIELD_OPS_CLUSTER 512u
+#define GRACE_OPS 100000 /* about 100 slices, in which a fiber that was told can still clean up */
 
 static const weft_budget service = WEFT_BUDGET_SERVICE, cluster = WEFT_BUDGET_CLUSTER;
 
 int wefti_profile_init(struct weft_runtime *rt, const weft_config *config) {
     rt->profile = config->profile;
     rt->yield_ops = rt->profile >= WEFT_PROFILE_CLUSTER ? YIELD_OPS_CLUSTER : WEFTI_YIELD_OPS;
+    rt->grace_ops = config->grace_ops > 0 ? config->grace_ops : config->grace_ops < 0 ? 0 : GRACE_OPS;
     store_relaxed(&rt->limited, rt->profile != WEFT_PROFILE_NONE); /* nobody looks yet */
     if (rt->profile >= WEFT_PROFILE_SERVICE) {
         rt->fund = wefti_fund_new(rt, NULL, rt->profile == WEFT_PROFILE_SERVICE ? &service : &cluster);
@@ -35,6 +37,11 @@ weft_fund *weft_runtime_fund(weft_runtime *rt) {
 
 int wefti_admit_nursery(struct weft_runtime *rt) {
     return rt->profile == WEFT_PROFILE_CORE && wefti_denied(rt) ? -EPERM : 0;
+}
+
+int wefti_admit_process(struct weft_runtime *rt) {
+    bool forbidden = rt->profile == WEFT_PROFILE_CORE || rt->profile == WEFT_PROFILE_SERVICE;
+    return forbidden && wefti_denied(rt) ? -EPERM : 0;
 }
 
 /* The fiber that spawns, if that is charged to it: it runs in the same runtime and has an account. */
@@ -83,40 +90,49 @@ static struct weft_fund *find_fund(struct weft_runtime *rt, const weft_fiber_spe
 /* What the spawner pays himself: the op, and the spawn unless the spec names a fund, which then pays it. */
 static const weft_budget *own_cost(const weft_fiber_spec *spec) { return spec->fund ? &one_op : &wefti_cost_spawn; }
 
-/* Out of the fund: the account with its budget, and the spawn if nobody else pays it. */
-static int draw(struct weft_runtime *rt, struct weft_fund *fund, const weft_budget *granted, bool spawn,
-                struct wefti_account **out) {
+/* An account of the fund, counted as a user.  With the lock; NULL, without: there is no memory. */
+static struct wefti_account *take_account(struct weft_fund *fund) {
     wefti_lock_take(&fund->lock);
     struct wefti_account *account = fund->unused;
-    if (account)
+    if (account) {
         fund->unused = account->next;
-    wefti_lock_give(&fund->lock);
-    if (!account && !(account = wefti_alloc(sizeof *account)))
-        return -ENOMEM;
-    weft_budget one = spawn ? one_spawn : (weft_budget){0};
-    wefti_lock_take(&fund->lock);
-    if (rt->profile == WEFT_PROFILE_SERVICE) { /* there is always enough */
-        if (fund->left.spawns < one.spawns)
-            wefti_fund_make(fund, &one);
-        if (!wefti_amount_take(&fund->left, granted)) {
-            wefti_fund_make(fund, granted);
-            wefti_amount_take(&fund->left, granted);
-        }
-        wefti_amount_take(&fund->left, &one);
-    } else if (!wefti_amount_take(&fund->left, granted)) {
-        goto refused;
-    } else if (!wefti_amount_take(&fund->left, &one)) {
-        wefti_amount_give(&fund->left, granted);
-        goto refused;
+    } else {
+        wefti_lock_give(&fund->lock);
+        if (!(account = wefti_alloc(sizeof *account)))
+            return NULL;
+        account->fund = fund;
+        wefti_lock_take(&fund->lock);
+        account->older = fund->accounts;
+        fund->accounts = account;
     }
     fund->users++;
-    *account = (struct wefti_account){.fund = fund, .left = *granted, .number = ++fund->accounts};
+    return account;
+}
+
+/* Takes out of the fund: the account with its budget, and the spawn if nobody else pays it. */
+static int draw(struct weft_runtime *rt, struct weft_fund *fund, const weft_budget *granted, bool spawn,
+                struct wefti_account **out) {
+    struct wefti_account *account = take_account(fund);
+    if (!account)
+        return -ENOMEM;
+    weft_budget one = spawn ? one_spawn : (weft_budget){0};
+    if (rt->profile == WEFT_PROFILE_SERVICE) { /* there is always enough */
+        wefti_fund_take_or_make(fund, granted);
+        wefti_fund_take_or_make(fund, &one);
+    } else if (!weft_budget_take(&fund->left, granted)) {
+        goto refused;
+    } else if (!weft_budget_take(&fund->left, &one)) {
+        weft_budget_add(&fund->left, granted);
+        goto refused;
+    }
+    account->left = *granted;
+    account->closed = account->unpaid = account->killed = false;
+    account->held = (struct wefti_held){0};
     wefti_lock_give(&fund->lock);
     *out = account;
     return 0;
 refused:
-    account->next = fund->unused;
-    fund->unused = account;
+    wefti_account_reuse(account);
     wefti_lock_give(&fund->lock);
     return -EDQUOT;
 }
@@ -156,26 +172,21 @@ unpaid:
     return error;
 }
 
-/* The account is closed, and empty: into the fund's list. */
-static void put_back(struct weft_runtime *rt, struct wefti_account *account, const struct wefti_amount *rest) {
+/* Closes the account: `rest` goes back to the fund, and if the fiber was killed, what its memory was charged.  Pieces that outlive their
+ * fiber otherwise stay charged, and keep the account, until they are freed. */
+static void put_back(struct weft_runtime *rt, struct wefti_account *account, const weft_budget *rest) {
     struct weft_fund *fund = account->fund;
     uint32_t used = account->cap;
     wefti_lock_take(&fund->lock);
-    fund->left.ops += rest->ops;
-    fund->left.memory += rest->memory; /* it came from here, or was made for somebody of here: it fits */
-    fund->left.spawns += rest->spawns;
-    fund->left.channel_ops += rest->channel_ops;
-    fund->left.syscalls += rest->syscalls;
-    account->next = fund->unused;
-    fund->unused = account;
-    wefti_assert(fund->users > 0, fund->users);
-    fund->users--;
+    weft_budget_add(&fund->left, rest);
+    if (WEFTI_UNLIKELY(account->killed && account->pieces))
+        weft_budget_add(&fund->left, &(weft_budget){.memory = wefti_pieces_disown(account)});
+    if (account->pieces)
+        account->closed = true;
+    else
+        wefti_account_reuse(account);
     wefti_lock_give(&fund->lock); /* the fund may be gone */
     wefti_cap_end(rt, used);
-}
-
-static struct wefti_amount widened(const weft_budget *budget) {
-    return (struct wefti_amount){budget->ops, budget->memory, budget->spawns, budget->channel_ops, budget->syscalls};
 }
 
 void wefti_account_return(struct weft_runtime *rt, const weft_fiber_spec *spec, struct wefti_account *account) {
@@ -184,24 +195,14 @@ void wefti_account_return(struct weft_runtime *rt, const weft_fiber_spec *spec, 
         wefti_pay_back(self, own_cost(spec));
     if (!account)
         return;
-    struct wefti_amount rest = widened(&account->left);
-    rest.spawns += spec->fund || !self;
+    weft_budget rest = account->left;
+    if (spec->fund || !self)
+        weft_budget_add(&rest, &one_spawn);
     put_back(rt, account, &rest);
 }
 
-/* What it has left, its slice included; what it owes is paid as far as it can be. */
-static struct wefti_amount rest_of(const struct wefti_fiber *fiber) {
-    const struct wefti_account *account = fiber->account;
-    struct wefti_amount rest = widened(&account->left);
-    if (!account->unpaid) {
-        int64_t ops = (int64_t)rest.ops + fiber->ops_left;
-        rest.ops = ops > 0 ? (uint64_t)ops : 0;
-    }
-    return rest;
-}
-
 void wefti_account_close(struct wefti_fiber *fiber) {
-    struct wefti_amount rest = rest_of(fiber);
+    weft_budget rest = wefti_account_left(fiber);
     struct wefti_account *account = fiber->account;
     fiber->account = NULL;
     put_back(wefti_task_rt(&fiber->task), account, &rest);
@@ -209,9 +210,9 @@ void wefti_account_close(struct wefti_fiber *fiber) {
 
 void wefti_account_undo(struct wefti_fiber *fiber) {
     /* Only a spawn from outside is refused so late, and that is paid by the fund. */
-    struct wefti_amount rest = rest_of(fiber);
+    weft_budget rest = wefti_account_left(fiber);
     struct wefti_account *account = fiber->account;
     fiber->account = NULL;
-    rest.spawns++;
+    weft_budget_add(&rest, &one_spawn);
     put_back(wefti_task_rt(&fiber->task), account, &rest);
 }

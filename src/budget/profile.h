@@ -12,5 +12,7 @@ static inline bool wefti_denied(struct weft_runtime *rt) {
 
 /* A nursery is to be opened: 0; -EPERM. */
 int wefti_admit_nursery(struct weft_runtime *rt);
+/* A process is to be spawned: 0; -EPERM. */
+int wefti_admit_process(struct weft_runtime *rt);
 
 #endif

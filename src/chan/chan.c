@@ -15,7 +15,7 @@ static void set_up(struct wefti_chan *ch, size_t value_size, size_t capacity, vo
     if (capacity == WEFT_UNBOUNDED) {
         uint32_t values = value_size ? BLOCK_BYTES / (uint32_t)value_size : BLOCK_BYTES;
         ch->capacity = WEFTI_CHAN_UNBOUNDED;
-        ch->block_values = values > BLOCK_VALUES ? values : BLOCK_VALUES;
+        ch->block_values = (uint16_t)(values > BLOCK_VALUES ? values : BLOCK_VALUES);
     }
     store_relaxed(&ch->refs, refs); /* nobody else knows it yet */
 }
@@ -118,6 +118,7 @@ static bool is_waited_for(struct wefti_chan *ch) {
 void wefti_chan_end(struct wefti_chan *ch) {
     wefti_chan_lock(ch); /* rule 4: who has served us may not have given it back yet */
     bool waited = is_waited_for(ch);
+    wefti_chan_unpublish(ch);
     wefti_bias_give(&ch->lock);
     if (WEFTI_UNLIKELY(waited))
         wefti_misuse("weft_chan_drop", "the last handle is dropped while somebody waits for the channel");
@@ -131,6 +132,8 @@ int weft_chan_destroy(weft_chan *handle) {
     wefti_chan_lock(ch);
     /* Acquire: the others' use is over; pairs with weft_chan_drop. */
     bool busy = is_waited_for(ch) || load_acquire(&ch->refs) != 1;
+    if (!busy)
+        wefti_chan_unpublish(ch);
     wefti_bias_give(&ch->lock);
     if (busy)
         return -EBUSY;

@@ -10,9 +10,13 @@
  *         4 The last touch of a server is giving the lock back, and who was served does not come back.  So a channel may be freed by who has
  *           the lock once, and then no more calls: wefti_chan_end.  Selects that have got something elsewhere do come by, and who has given up:
  *           `strays`.
+ * Reactor.  A fiber of a runtime with a control thread that sends or receives, and may wait, resolves no waiter itself: it uses the buffer, or
+ *         waits, and publishes the channel to its control thread, which resolves the waiters (control.c).  Meanwhile rules 1 and 2 do
+ *         not hold: `pending`.  All others take the lock by way of wefti_chan_lock, which resolves what is pending first, so that for
+ *         them the rules always hold.
  * Cells.  A poll task that waits has its value in a cell, which is the channel's: a value that was granted and never fetched goes back to the
  *         front, with its cell, and no memory is needed for it.  Cells are kept for the next one.
- * Checked by.  test/model/chan.c
+ * Checked by.  test/model/chan.c, test/model/chan_control.c
  */
 #ifndef WEFTI_CHAN_CHAN_H
 #define WEFTI_CHAN_CHAN_H
@@ -54,13 +58,20 @@ struct wefti_chan {
     uint32_t head, tail; /* index of the oldest value, and of the next one; in the first and the last block */
     uint32_t count;      /* of values, returned ones too */
     uint32_t capacity;   /* or WEFTI_CHAN_UNBOUNDED */
-    uint16_t size;       /* of a value */
-    bool closed;
-    bool counted; /* by a capability: a wefti_chan_use is at the end of its memory */
+    union {
+        struct {
+            uint16_t size; /* of a value */
+            bool closed;
+            bool pending; /* rules 1 and 2 may not hold: resolve */
+        };
+        uint32_t shape; /* all of these, for one comparison: wefti_chan_is_usual */
+    };
+    uint16_t block_values;  /* unbounded: in each block */
+    _Atomic bool published; /* `link` is in a queue of a control thread; written under the lock */
+    bool counted;           /* by a capability: a wefti_chan_use is at the end of its memory */
 
     /* Unbounded: all but the last block are full from `head` on. */
     struct wefti_block *last, *spare;
-    uint32_t block_values; /* in each */
 
     struct wefti_cell *cells;    /* free */
     struct wefti_cell *returned; /* values granted and given back: older than the buffer's; by `turn` */
@@ -70,21 +81,44 @@ struct wefti_chan {
         strays; /* records of selects that are over and of who has given up, taken out before these have come by (wait.h) */
     _Atomic uint32_t refs;
     uint32_t bytes; /* of our memory; 0: the caller's */
+    struct wefti_link link;
 };
 _Static_assert(sizeof(struct wefti_chan) <= sizeof(weft_chan), "room enough");
 
+/* Are its values words, and is nothing pending?  Open: and is it not closed? */
+static inline bool wefti_chan_is_usual(const struct wefti_chan *ch, bool open) {
+    const struct wefti_chan usual = {.size = 8}, mask = {.size = UINT16_MAX, .closed = open, .pending = true};
+    return (ch->shape & mask.shape) == usual.shape;
+}
+
 static inline struct wefti_chan *wefti_chan_of(weft_chan *ch) { return (struct wefti_chan *)(void *)ch; }
+
+/* How often in a row makes `w` the owner of the lock.  Where a control thread takes it for every value that is waited for: never. */
+static inline uint32_t wefti_chan_streak(const struct wefti_worker *w) {
+    return w && !w->central ? w->rt->bias_streak : 0;
+}
+
+/* The lock is held, and something is pending: resolve all that can be.  Lets go of the lock meanwhile. */
+void wefti_chan_settle(struct wefti_chan *ch);
 
 /* Only in functions that never wait, and are not inlined into one that does: a compiler may keep the address of a thread-local, and a
  * fiber may have come to another thread since. */
 static inline void wefti_chan_lock_fast(struct wefti_chan *ch) {
     struct wefti_worker *w = wefti_worker_self();
-    wefti_bias_take(&ch->lock, w, w ? w->rt->bias_streak : 0);
+    wefti_bias_take(&ch->lock, w, wefti_chan_streak(w));
+    if (WEFTI_UNLIKELY(ch->pending))
+        wefti_chan_settle(ch);
+}
+/* Anywhere; the caller deals with what is pending. */
+static inline void wefti_chan_lock_only(struct wefti_chan *ch) {
+    struct wefti_worker *w = wefti_worker_here();
+    wefti_bias_take(&ch->lock, w, wefti_chan_streak(w));
 }
 /* Anywhere. */
 static inline void wefti_chan_lock(struct wefti_chan *ch) {
-    struct wefti_worker *w = wefti_worker_here();
-    wefti_bias_take(&ch->lock, w, w ? w->rt->bias_streak : 0);
+    wefti_chan_lock_only(ch);
+    if (WEFTI_UNLIKELY(ch->pending))
+        wefti_chan_settle(ch);
 }
 
 /* May the caller make one without a capability?  0; -EPERM. */
@@ -165,10 +199,9 @@ static inline int wefti_chan_send_now(struct wefti_chan *ch, const void *value, 
     return wefti_chan_put(ch, value) ? 0 : -ENOMEM;
 }
 
-/* There is a value: take it, and let a sender that waits have the room. */
-static inline struct wefti_block *wefti_chan_take(struct wefti_chan *ch, void *value, wefti_waker *waker) {
+/* There is a value: take it.  Returns a block to be freed, or NULL. */
+static inline struct wefti_block *wefti_chan_take_only(struct wefti_chan *ch, void *value) {
     struct wefti_block *empty = NULL;
-    struct wefti_waiter *sender;
     if (WEFTI_UNLIKELY(ch->returned != NULL)) {
         wefti_chan_take_returned(ch, value);
         ch->count--;
@@ -178,6 +211,13 @@ static inline struct wefti_block *wefti_chan_take(struct wefti_chan *ch, void *v
     } else {
         wefti_chan_take_bounded(ch, value, ch->size);
     }
+    return empty;
+}
+
+/* The same, and let a sender that waits have the room. */
+static inline struct wefti_block *wefti_chan_take(struct wefti_chan *ch, void *value, wefti_waker *waker) {
+    struct wefti_block *empty = wefti_chan_take_only(ch, value);
+    struct wefti_waiter *sender;
     if (ch->senders.first && ch->count < ch->capacity &&
         (sender = wefti_waiters_take_count(&ch->senders, &ch->strays))) {
         wefti_chan_put(ch, sender->slot);
@@ -220,11 +260,32 @@ static inline void wefti_chan_unlock(struct wefti_chan *ch, wefti_waker waker) {
 #define WEFTI_CHAN_TURN 1
 int wefti_chan_send_locking(struct wefti_chan *ch, const void *value);
 int wefti_chan_recv_locking(struct wefti_chan *ch, void *value);
+/* A block of an unbounded channel was emptied: free it.  0, or WEFTI_CHAN_TURN. */
+int wefti_chan_emptied(struct wefti_chan *ch, struct wefti_block *empty);
+/* Wait in `list`; the lock is held, and given back.  w: the calling worker, or NULL.  0 or -EPIPE: what the server says; else it has not been
+ * served. */
+int wefti_chan_wait(struct wefti_chan *ch, struct wefti_worker *w, struct wefti_waiters *list, void *slot,
+                    weft_deadline until, const char *what);
 /* For who cannot let others run now. */
 static inline int wefti_chan_not_now(int error) {
     if (WEFTI_UNLIKELY(error == WEFTI_CHAN_TURN))
         wefti_turn_end(WEFT_NOW);
     return error == WEFTI_CHAN_TURN ? 0 : error;
 }
+
+/* -- control.c ------------------------------------------------------------------------------------------------ */
+
+/* Does the caller leave all waiters to a control thread?  A fiber that may wait, on worker `w` (or NULL). */
+static inline bool wefti_chan_is_controlled(const struct wefti_worker *w, weft_deadline until) {
+    return WEFTI_UNLIKELY(w && w->central) && until > 0 && wefti_fiber_on(w);
+}
+/* For such a caller, the lock is not held: 0; -EPIPE; -ENOMEM; or what a wait ends with.  recv: also WEFTI_CHAN_TURN. */
+int wefti_chan_send_controlled(struct wefti_chan *ch, struct wefti_worker *w, const void *value, weft_deadline until);
+int wefti_chan_recv_controlled(struct wefti_chan *ch, struct wefti_worker *w, void *value, weft_deadline until);
+/* As many as are there: how many; or one that it had to wait for; or the error of that wait. */
+int wefti_chan_recv_many_controlled(struct wefti_chan *ch, struct wefti_worker *w, char *values, size_t count,
+                                    weft_deadline until);
+/* Of a channel that is about to be freed, the lock is held, and held again: no control thread has it. */
+void wefti_chan_unpublish(struct wefti_chan *ch);
 
 #endif

@@ -4,7 +4,7 @@
 #define BLOCK_CALLS 32 /* a few microseconds */
 
 /* A block of an unbounded channel is empty: it stands for the calls before. */
-static __attribute__((noinline)) int emptied(struct wefti_chan *ch, struct wefti_block *empty) {
+__attribute__((noinline)) int wefti_chan_emptied(struct wefti_chan *ch, struct wefti_block *empty) {
     struct wefti_worker *w = wefti_worker_self();
     wefti_chan_block_free(ch, empty);
     if (!w)
@@ -36,7 +36,7 @@ static inline struct weft_task *hand_over(struct wefti_chan *ch, struct wefti_wa
 /* Inside, as the lock's owner.  True: it was sent, and the lock given back; false: try send_inside. */
 static inline __attribute__((always_inline)) bool send_quickly(struct wefti_chan *ch, struct wefti_worker *w,
                                                                const void *value) {
-    if (WEFTI_UNLIKELY(ch->size != 8 || ch->closed))
+    if (WEFTI_UNLIKELY(!wefti_chan_is_usual(ch, true)))
         return false;
     if (ch->receivers.first) {
         struct wefti_waiter *receiver = own_receiver(ch, w);
@@ -56,7 +56,7 @@ static inline __attribute__((always_inline)) bool send_quickly(struct wefti_chan
 
 /* The same for recv_inside. */
 static inline __attribute__((always_inline)) bool recv_quickly(struct wefti_chan *ch, void *value) {
-    if (WEFTI_UNLIKELY(!ch->count || ch->size != 8 || ch->returned || ch->senders.first ||
+    if (WEFTI_UNLIKELY(!ch->count || !wefti_chan_is_usual(ch, false) || ch->returned || ch->senders.first ||
                        ch->capacity == WEFTI_CHAN_UNBOUNDED))
         return false;
     wefti_chan_take_bounded(ch, value, 8);
@@ -68,6 +68,8 @@ static inline __attribute__((always_inline)) bool recv_quickly(struct wefti_chan
 
 /* Given back, but for -EAGAIN. */
 static __attribute__((noinline)) int send_inside(struct wefti_chan *ch, struct wefti_worker *w, const void *value) {
+    if (WEFTI_UNLIKELY(ch->pending))
+        wefti_chan_settle(ch);
     for (;;) {
         wefti_waker waker;
         struct wefti_waiter *receiver = w && !ch->closed ? own_receiver(ch, w) : NULL;
@@ -92,20 +94,22 @@ static __attribute__((noinline)) int send_inside(struct wefti_chan *ch, struct w
 static __attribute__((noinline)) int recv_inside(struct wefti_chan *ch, void *value) {
     wefti_waker waker;
     struct wefti_block *empty;
+    if (WEFTI_UNLIKELY(ch->pending))
+        wefti_chan_settle(ch);
     int error = wefti_chan_recv_now(ch, value, &waker, &empty);
     if (WEFTI_UNLIKELY(error == -EAGAIN))
         return error;
     wefti_chan_unlock(ch, waker);
-    return WEFTI_UNLIKELY(empty != NULL) ? emptied(ch, empty) : error;
+    return WEFTI_UNLIKELY(empty != NULL) ? wefti_chan_emptied(ch, empty) : error;
 }
 
 static __attribute__((noinline)) int lock_and_send(struct wefti_chan *ch, struct wefti_worker *w, const void *value) {
-    wefti_bias_take_slow(&ch->lock, w, w ? w->rt->bias_streak : 0);
+    wefti_bias_take_slow(&ch->lock, w, wefti_chan_streak(w));
     return send_inside(ch, w, value);
 }
 
 static __attribute__((noinline)) int lock_and_recv(struct wefti_chan *ch, struct wefti_worker *w, void *value) {
-    wefti_bias_take_slow(&ch->lock, w, w ? w->rt->bias_streak : 0);
+    wefti_bias_take_slow(&ch->lock, w, wefti_chan_streak(w));
     return recv_inside(ch, value);
 }
 
@@ -144,7 +148,7 @@ static __attribute__((noinline)) int give_up(struct wefti_chan *ch, struct wefti
     return error;
 }
 
-/* As wait_in, of a thread; or of anybody who may not. */
+/* As wefti_chan_wait, of a thread; or of anybody who may not. */
 static __attribute__((noinline)) int block_in(struct wefti_chan *ch, struct wefti_waiters *list, void *slot,
                                               weft_deadline until, const char *what) {
     struct wefti_waiter waiter;
@@ -158,10 +162,8 @@ static __attribute__((noinline)) int block_in(struct wefti_chan *ch, struct weft
     return error ? give_up(ch, list, &waiter, error) : (int)waiter.result;
 }
 
-/* Wait in `list`; the lock is held, and given back.  w: the calling worker, or NULL.  0 or -EPIPE: what the server says; else it has not been
- * served. */
-static __attribute__((noinline)) int wait_in(struct wefti_chan *ch, struct wefti_worker *w, struct wefti_waiters *list,
-                                             void *slot, weft_deadline until, const char *what) {
+__attribute__((noinline)) int wefti_chan_wait(struct wefti_chan *ch, struct wefti_worker *w, struct wefti_waiters *list,
+                                              void *slot, weft_deadline until, const char *what) {
     struct wefti_fiber *self = WEFTI_LIKELY(w != NULL) ? wefti_fiber_on(w) : NULL;
     if (WEFTI_UNLIKELY(!self || until <= 0))
         return block_in(ch, list, slot, until, what);
@@ -178,12 +180,12 @@ static __attribute__((noinline)) int end_turn(weft_deadline until) {
 }
 
 static inline int send_waiting(struct wefti_chan *ch, struct wefti_worker *w, const void *value, weft_deadline until) {
-    return wait_in(ch, w, &ch->senders, (void *)(uintptr_t)value, until,
-                   wefti_words(WEFTI_ROOM)); /* the server only reads */
+    return wefti_chan_wait(ch, w, &ch->senders, (void *)(uintptr_t)value, until,
+                           wefti_words(WEFTI_ROOM)); /* the server only reads */
 }
 
 static inline int recv_waiting(struct wefti_chan *ch, struct wefti_worker *w, void *value, weft_deadline until) {
-    return wait_in(ch, w, &ch->receivers, value, until, wefti_words(WEFTI_A_VALUE));
+    return wefti_chan_wait(ch, w, &ch->receivers, value, until, wefti_words(WEFTI_A_VALUE));
 }
 
 /* All but the usual way. */
@@ -191,17 +193,22 @@ static __attribute__((noinline)) int send_anyhow(struct wefti_chan *ch, const vo
     int error = WEFTI_LIKELY(ch != NULL) ? wefti_charge_channel_call() : -EINVAL;
     if (WEFTI_UNLIKELY(error != 0))
         return error;
+    struct wefti_worker *w = wefti_worker_here();
+    if (wefti_chan_is_controlled(w, until))
+        return wefti_chan_send_controlled(ch, w, value, until);
     error = wefti_chan_send_locking(ch, value);
-    return error == -EAGAIN ? send_waiting(ch, wefti_worker_here(), value, until) : error;
+    return error == -EAGAIN ? send_waiting(ch, w, value, until) : error;
 }
 
 static __attribute__((noinline)) int recv_anyhow(struct wefti_chan *ch, void *value, weft_deadline until) {
     int error = WEFTI_LIKELY(ch != NULL) ? wefti_charge_channel_call() : -EINVAL;
     if (WEFTI_UNLIKELY(error != 0))
         return error;
-    error = wefti_chan_recv_locking(ch, value);
+    struct wefti_worker *w = wefti_worker_here();
+    error = wefti_chan_is_controlled(w, until) ? wefti_chan_recv_controlled(ch, w, value, until)
+                                               : wefti_chan_recv_locking(ch, value);
     if (error == -EAGAIN)
-        return recv_waiting(ch, wefti_worker_here(), value, until);
+        return recv_waiting(ch, w, value, until);
     return WEFTI_UNLIKELY(error == WEFTI_CHAN_TURN) ? end_turn(until) : error;
 }
 
@@ -241,7 +248,7 @@ int weft_chan_recv(weft_chan *handle, void *value, weft_deadline until) {
         return recv_anyhow(ch, value, until);
     if (recv_quickly(ch, value))
         return 0;
-    if (WEFTI_LIKELY(!ch->count && !ch->senders.first && !ch->closed))
+    if (WEFTI_LIKELY(!ch->count && !ch->senders.first && !ch->closed && !ch->pending))
         return recv_waiting(ch, w, value, until);
     return recv_from_inside(ch, w, value, until);
 }
@@ -291,6 +298,12 @@ int weft_chan_send_many(weft_chan *handle, const void *values, size_t count, wef
     weft_deadline turn = ch->capacity == WEFTI_CHAN_UNBOUNDED ? WEFT_NOW : until;
     int error = count > INT32_MAX ? -EINVAL : wefti_charge_channel_call();
     while (!error && sent < count) {
+        struct wefti_worker *w = wefti_worker_here();
+        if (wefti_chan_is_controlled(w, until)) {
+            error = wefti_chan_send_controlled(ch, w, (const char *)values + sent * ch->size, until);
+            sent += !error;
+            continue;
+        }
         error = send_some(ch, values, count, &sent);
         if (error == -EAGAIN &&
             !(error = send_waiting(ch, wefti_worker_here(), (const char *)values + sent * ch->size, until)))
@@ -332,7 +345,9 @@ int weft_chan_recv_many(weft_chan *handle, void *values, size_t count, weft_dead
     int error = wefti_charge_channel_call();
     if (error)
         return error;
-    int got = recv_some(ch, values, count);
+    struct wefti_worker *w = wefti_worker_here();
+    int got = wefti_chan_is_controlled(w, until) ? wefti_chan_recv_many_controlled(ch, w, values, count, until)
+                                                 : recv_some(ch, values, count);
     if (got != -EAGAIN) {
         wefti_turn_used(until);
         return got;

@@ -75,7 +75,7 @@ INLINE void fill(struct weft_task *task, uint32_t yield_ops, const weft_fiber_sp
         fiber->discard = true;
     uint32_t slice = yield_ops;
     if (account) {
-        slice = account->left.ops < slice ? account->left.ops : slice;
+        slice = account->left.ops < slice ? (uint32_t)account->left.ops : slice;
         account->left.ops -= slice;
     }
     fiber->ops_left = (int32_t)slice;

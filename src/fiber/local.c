@@ -62,6 +62,10 @@ void wefti_locals_end(struct wefti_fiber *fiber) {
             }
         }
     }
+    wefti_locals_forget(fiber);
+}
+
+void wefti_locals_forget(struct wefti_fiber *fiber) {
     wefti_free(fiber->locals, KEYS * sizeof *fiber->locals);
     fiber->locals = NULL;
 }

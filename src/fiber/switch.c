@@ -236,7 +236,7 @@ static __attribute__((noinline)) int wait_at_most(struct wefti_fiber *self, bool
         if (ready(arg))
             break;
         int64_t next = until; /* when to look again */
-        bool rang = set != WEFT_NEVER && load_relaxed(&alarm->rang); /* wefti_alarm_clear acquires */
+        bool rang = set != WEFT_NEVER && load_relaxed(&alarm->timer.rang); /* wefti_alarm_clear acquires */
         uint64_t word = load_acquire(&self->task.word); /* pairs with wefti_word_cancel_for: `grace` */
         if (WEFTI_UNLIKELY(word & WEFTI_CANCELLED)) {
             error = -ECANCELED;
@@ -302,7 +302,7 @@ int wefti_fiber_wait_late(struct wefti_fiber *self, _Atomic uint32_t *flag, int6
     while (!is_set(flag)) {
         if (WEFTI_UNLIKELY(load_relaxed(&self->task.word) & WEFTI_CANCELLED)) /* a hint; it looks again */
             return wait_at_most(self, is_set, flag, until);
-        bool rang = late->when != WEFT_NEVER && load_relaxed(&late->alarm.rang); /* wefti_late_clear acquires */
+        bool rang = late->when != WEFT_NEVER && load_relaxed(&late->alarm.timer.rang); /* wefti_late_clear acquires */
         if (WEFTI_UNLIKELY(rang || late->when > until)) {
             wefti_late_clear(late);
             if (rang && until <= wefti_now(w->rt)) {

@@ -53,6 +53,10 @@ void wefti_fiber_preempt(struct wefti_worker *w, struct wefti_fiber *self);
 /* End the running fiber, which is discardable, here and now: nothing more of it runs. */
 _Noreturn void wefti_fiber_discard(struct wefti_fiber *self);
 
+/* End the running fiber with -EDQUOT, here and for good: its nurseries are cancelled and awaited, nothing more of its code runs, and its stack is
+ * kept as it is, since others may use what lies in its frames. */
+_Noreturn void wefti_fiber_stop(struct wefti_fiber *self);
+
 /* Suspend the running fiber until ready(arg), for which somebody wakes it.  `what` is for dumps.
  * Returns 0; -ECANCELED; -ETIMEDOUT.  Then ready(arg) may still have become true: whoever owns the condition looks again. */
 int wefti_fiber_wait(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, int64_t until, const char *what);

@@ -33,7 +33,7 @@ int weft_sleep_poll(weft_task *self, weft_wait *wait, weft_deadline until) {
     if (wefti_poll_wait_is_taken(poll, end_sleep, poll->thing))
         return -EBUSY;
     if (poll->end) { /* asked before */
-        if (!load_acquire(&alarm_of(poll)->rang)) /* pairs with timers.c, R2 */
+        if (!load_acquire(&alarm_of(poll)->timer.rang)) /* pairs with timers.c, R2 */
             return wefti_poll_waits(-EAGAIN, WEFTI_A_TIMER);
         poll->end = NULL;
         return 0;
@@ -50,18 +50,20 @@ int weft_sleep_poll(weft_task *self, weft_wait *wait, weft_deadline until) {
 /* -- Intervals -------------------------------------------------------------------------------------------------- */
 
 void weft_interval_init_at(weft_interval *interval, weft_deadline first, int64_t period) {
-    *interval = (weft_interval){period > 0 ? period : 1, first > 0 ? first : 0};
+    *interval = (weft_interval){period > 0 ? period : 1, first};
 }
 
 void weft_interval_init(weft_interval *interval, int64_t period) {
     weft_interval_init_at(interval, weft_after(period > 0 ? period : 1), period);
 }
 
-/* It is interval->next or later: how many points have passed? */
+/* It is interval->next or later: moves on to the next point after `now`, and returns how many have passed.  In unsigned numbers: from a point
+ * below 0 until now it may be more than INT64_MAX. */
 static int step(weft_interval *interval, int64_t now) {
     int64_t period = interval->period > 0 ? interval->period : 1; /* the field is the caller's, too */
-    int64_t passed = now > interval->next ? (now - interval->next) / period : 0; /* beside the one we waited for */
-    int64_t last = interval->next + passed * period;
+    uint64_t since = now > interval->next ? (uint64_t)now - (uint64_t)interval->next : 0;
+    uint64_t passed = since / (uint64_t)period; /* beside the one we waited for */
+    int64_t last = (int64_t)((uint64_t)interval->next + passed * (uint64_t)period);
     interval->next = last < INT64_MAX - period ? last + period : WEFT_NEVER;
     return passed < INT_MAX ? (int)passed + 1 : INT_MAX;
 }

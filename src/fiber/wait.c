@@ -55,16 +55,27 @@ void wefti_waiter_settle(struct wefti_waiter *waiter) {
         wefti_park_sleep((struct wefti_park *)(waiter->waker - 1), INT64_MAX);
 }
 
-bool wefti_choice_give_up(struct wefti_choice *choice, struct wefti_waiter *waiters) {
-    uint32_t found = 0;
-    if (cas_relaxed(&choice->taken, &found, WEFTI_GIVEN_UP)) /* as claim */
-        return true;
-    wefti_waiter_settle(&waiters[found - 1]);
-    for (unsigned looks = 1; !wefti_waiter_is_served(&waiters[found - 1]); looks++) /* of a fiber: it is about to be */
+/* Claimed by somebody: wait until it is served.  False: it was let go. */
+static bool wait_until_served(struct wefti_choice *choice, struct wefti_waiter *waiter, uint32_t found) {
+    wefti_waiter_settle(waiter);
+    for (unsigned looks = 1; !wefti_waiter_is_served(waiter); looks++) { /* of a fiber: it is about to be */
+        if (load_relaxed(&choice->taken) != found) /* the swap decides */
+            return false;
         if (looks % LOOKS == 0)
-            wefti_thread_yield(); /* ... by a thread that does not run just now */
+            wefti_thread_yield(); /* to the thread that has claimed it, which does not run just now */
         else
             wefti_relax();
+    }
+    return true;
+}
+
+bool wefti_choice_give_up(struct wefti_choice *choice, struct wefti_waiter *waiters) {
+    uint32_t found;
+    do {
+        found = 0;
+        if (cas_relaxed(&choice->taken, &found, WEFTI_GIVEN_UP)) /* as claim */
+            return true;
+    } while (!wait_until_served(choice, &waiters[found - 1], found));
     return false;
 }
 

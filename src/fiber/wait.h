@@ -177,6 +177,10 @@ static inline bool wefti_waiter_claim(struct wefti_waiter *waiter) {
 
 /* The same of one without a choice, for a thing that is told who has given up.  A fiber that only we may run has not: it would have come by. */
 bool wefti_waiter_claim_own(struct wefti_waiter *waiter);
+/* Let go of a fiber that was claimed by claim_own, is still in its list, and got nothing: it may give up now, or be claimed again. */
+static inline void wefti_waiter_unclaim(struct wefti_waiter *waiter) {
+    store_relaxed(&waiter->own.taken, 0); /* as claim */
+}
 /* Take out the first that can be served, and claim it; NULL: nobody waits. */
 struct wefti_waiter *wefti_waiters_take(struct wefti_waiters *list);
 /* The same, and count in *strays the records it has taken out of selects that are over, and of others that have given up: these have not come by

@@ -151,8 +151,8 @@ struct request {
     off_t size;
 };
 
-static ssize_t sync_job(void *arg) { return fsync(((struct request *)arg)->fd) ? -errno : 0; }
-static ssize_t sync_data_job(void *arg) { return fdatasync(((struct request *)arg)->fd) ? -errno : 0; }
+static ssize_t sync_job(void *arg) { return wefti_file_sync_fd(((struct request *)arg)->fd, false); }
+static ssize_t sync_data_job(void *arg) { return wefti_file_sync_fd(((struct request *)arg)->fd, true); }
 static ssize_t stat_job(void *arg) {
     struct request *r = arg;
     return fstat(r->fd, r->about) ? -errno : 0;

@@ -33,6 +33,9 @@ ssize_t wefti_file_run_paid(wefti_file_fn *fn, void *arg, const char *name, weft
 /* In a job: read until the end or `size`; write all of it.  The number of bytes, or a negative error. */
 ssize_t wefti_file_read_all(int fd, void *bytes, size_t size);
 ssize_t wefti_file_write_all(int fd, const void *bytes, size_t size);
+/* In a job: fsync, or with `data` fdatasync. A signal does not end it: the kernel still holds what was not written, and the next
+ * call reports its errors. Returns 0 or a negative error. */
+int wefti_file_sync_fd(int fd, bool data);
 /* In a job: the directory in which a name is reaches the disk.  0 or a negative error. */
 int wefti_file_sync_folder(const char *path);
 

@@ -30,7 +30,7 @@ static ssize_t sync_job(void *arg) {
     int fd = open(((struct request *)arg)->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    ssize_t error = fsync(fd) ? -errno : 0;
+    ssize_t error = wefti_file_sync_fd(fd, false);
     close(fd);
     return error;
 }

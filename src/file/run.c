@@ -60,6 +60,14 @@ ssize_t wefti_file_write_all(int fd, const void *bytes, size_t size) {
     return (ssize_t)done;
 }
 
+int wefti_file_sync_fd(int fd, bool data) {
+    int error;
+    do
+        error = data ? fdatasync(fd) : fsync(fd);
+    while (error && errno == EINTR);
+    return error ? -errno : 0;
+}
+
 int wefti_file_sync_folder(const char *path) {
     char folder[4096];
     const char *slash = strrchr(path, '/');
@@ -71,7 +79,7 @@ int wefti_file_sync_folder(const char *path) {
     int fd = open(!slash ? "." : size ? folder : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    int error = fsync(fd) && errno != EINVAL ? -errno : 0; /* a file system that does not know of it */
+    int error = wefti_file_sync_fd(fd, false);
     close(fd);
-    return error;
+    return error == -EINVAL ? 0 : error; /* a file system that does not sync directories */
 }

@@ -101,7 +101,7 @@ struct saving {
 static ssize_t write_new(int fd, const struct saving *s) {
     ssize_t result = wefti_file_write_all(fd, s->bytes, s->size);
     if (result >= 0)
-        result = fchmod(fd, (mode_t)s->mode) || fsync(fd) ? -errno : 0;
+        result = fchmod(fd, (mode_t)s->mode) ? -errno : wefti_file_sync_fd(fd, false);
     if (close(fd) && !result && errno != EINTR)
         result = -errno;
     return result;

@@ -157,9 +157,12 @@ int weft_http_pool_connect(weft_http_pool *pool, const char *url, weft_deadline 
 
 weft_io *weft_http_client_io(const weft_http_client *client) { return client ? client->x->io : NULL; }
 
-/* Nothing may come between two answers: what has is the end, an error, or an answer to nothing. */
+/* Nothing may come between two answers: what has is the end, an error, or an answer to nothing. It may be in our own buffer already. */
 bool weft_http_client_is_open(const weft_http_client *client) {
-    return client && client->open && (!client->x->body.ended || wefti_io_is_silent(client->x->io));
+    if (!client || !client->open)
+        return false;
+    const struct weft_http *x = client->x;
+    return !x->body.ended || (x->in_from == x->in_to && wefti_io_is_silent(x->io));
 }
 
 /* -- WebSocket ------------------------------------------------------------------------------------------------- */

@@ -144,6 +144,21 @@ struct facts {
     weft_text upgrade;
 };
 
+/* The Transfer-Encoding of a request that is not just "chunked". Without chunked as the last coding, the body has no known end: 400
+ * (RFC 9112, 6.3). Other codings before it are well formed, but none is implemented: 501. */
+static int refuse_coding(weft_text codings) {
+    bool chunked = false;
+    if (codings.size && codings.at[codings.size - 1] == ',')
+        return -400;
+    for (weft_text coding; codings.size;) {
+        coding = next_element(&codings);
+        if (chunked || !wefti_http_is_token(coding.at, coding.size))
+            return -400;
+        chunked = weft_text_is_nocase(coding, "chunked");
+    }
+    return chunked ? -501 : -400;
+}
+
 /* One field that may say something about the message itself.  0 or a negative status. */
 static int understand_field(struct wefti_http_head *head, bool request, struct facts *facts,
                             struct wefti_http_field *field) {
@@ -192,7 +207,7 @@ static int understand_field(struct wefti_http_head *head, bool request, struct f
         if (facts->has_coding)
             return -400;
         if (!weft_text_is_nocase(value, "chunked"))
-            return request ? -501 : -400;
+            return request ? refuse_coding(value) : -400;
         facts->has_coding = true;
         break;
     default: break;

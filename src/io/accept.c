@@ -1,4 +1,4 @@
-/* accept.c - connections that come in, also when there are no descriptors left. */
+/* accept.c - connections that come in, also when there are no descriptors or no memory left. */
 #define _GNU_SOURCE
 #include "io/net.h"
 
@@ -8,7 +8,8 @@
 #include <string.h>
 #include <weft/stream.h>
 
-#define PAUSE INT64_C(100000000) /* ns, when there are no descriptors and nothing can be done about it */
+/* How long an accept waits, in ns, before it tries again without descriptors or memory. */
+#define PAUSE INT64_C(100000000)
 
 static ssize_t accept_once(struct weft_io *io, void *arg) {
     weft_addr *peer = arg;
@@ -29,6 +30,12 @@ static bool is_passing(int error) {
     return error == -ECONNABORTED || error == -EPROTO || error == -EPERM || error == -ENETDOWN ||
            error == -ENOPROTOOPT || error == -EHOSTDOWN || error == -ENONET || error == -EHOSTUNREACH ||
            error == -EOPNOTSUPP || error == -ENETUNREACH;
+}
+
+/* Sleeps for PAUSE, or until the deadline if that comes earlier. */
+static void pause_until(int64_t until) {
+    int64_t later = weft_after(PAUSE);
+    weft_sleep_until(later < until ? later : until);
 }
 
 /* Out of descriptors: one is kept for this moment, to take the waiting connection and close it. */
@@ -58,8 +65,7 @@ static int turn_away(struct weft_io *listener, weft_addr *from, int64_t until) {
             return (int)fd;
         close((int)fd);
     } else { /* nobody is there: the system looks for a number first */
-        int64_t later = weft_after(PAUSE);
-        weft_sleep_until(later < until ? later : until);
+        pause_until(until);
     }
     return -1;
 }
@@ -84,13 +90,8 @@ static int welcome(weft_io *listener, int fd, const weft_addr *from, weft_io **o
     return error;
 }
 
-int weft_accept(weft_io *listener, weft_io **out, weft_addr *peer, weft_deadline until) {
+static int accept_next(weft_io *listener, weft_io **out, weft_addr *peer, weft_deadline until) {
     weft_addr from;
-    weft_stream_call call = {.until = until};
-    if (!listener || !out)
-        return -EINVAL;
-    if (listener->layer)
-        return wefti_layer_accept(listener, &call, out, peer);
     for (;;) {
         keep_reserve();
         /* Never "all there was": a listener has more until it would block. */
@@ -110,6 +111,21 @@ int weft_accept(weft_io *listener, weft_io **out, weft_addr *peer, weft_deadline
         } else if (!is_passing((int)fd)) {
             return (int)fd;
         }
+    }
+}
+
+/* Lack of memory, ours or the kernel's, passes. A server that stopped accepting because of it would be down for good, so the
+ * call tries again until its deadline. */
+int weft_accept(weft_io *listener, weft_io **out, weft_addr *peer, weft_deadline until) {
+    weft_stream_call call = {.until = until};
+    if (!listener || !out)
+        return -EINVAL;
+    for (;;) {
+        int error =
+            listener->layer ? wefti_layer_accept(listener, &call, out, peer) : accept_next(listener, out, peer, until);
+        if ((error != -ENOMEM && error != -ENOBUFS) || (until != WEFT_NEVER && weft_now() >= until))
+            return error;
+        pause_until(until);
     }
 }
 

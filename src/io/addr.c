@@ -3,10 +3,34 @@
 #include "io/net.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
+
+/* "fe80::1%eth0" or "fe80::1%2": an IPv6 address with its zone, an interface by name or number (RFC 4007). */
+static bool parse_scoped(const char *text, struct sockaddr_in6 *out) {
+    char host[INET6_ADDRSTRLEN], *end;
+    const char *zone = strchr(text, '%');
+    size_t size = zone ? (size_t)(zone - text) : 0;
+    if (!zone || size >= sizeof host || !zone[1])
+        return false;
+    memcpy(host, text, size);
+    host[size] = 0;
+    if (inet_pton(AF_INET6, host, &out->sin6_addr) != 1)
+        return false;
+    out->sin6_scope_id = if_nametoindex(zone + 1);
+    if (!out->sin6_scope_id && zone[1] >= '1' && zone[1] <= '9') {
+        errno = 0;
+        unsigned long number = strtoul(zone + 1, &end, 10);
+        if (!*end && !errno && number <= UINT32_MAX)
+            out->sin6_scope_id = (uint32_t)number;
+    }
+    return out->sin6_scope_id != 0;
+}
 
 int weft_addr_parse(const char *text, int port, weft_addr *out) {
     weft_addr addr = {.size = 0};
@@ -32,7 +56,7 @@ int weft_addr_parse(const char *text, int port, weft_addr *out) {
         v4->sin_family = AF_INET;
         v4->sin_port = htons((uint16_t)port);
         addr.size = sizeof *v4;
-    } else if (inet_pton(AF_INET6, text, &v6->sin6_addr) == 1) {
+    } else if (inet_pton(AF_INET6, text, &v6->sin6_addr) == 1 || parse_scoped(text, v6)) {
         v6->sin6_family = AF_INET6;
         v6->sin6_port = htons((uint16_t)port);
         addr.size = sizeof *v6;
@@ -53,9 +77,15 @@ int weft_addr_format(const weft_addr *addr, char *text, size_t room) {
     switch (wefti_family_of(addr)) {
     case AF_INET:
         return snprintf(text, room, "%s:%u", inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host), ntohs(v4->sin_port));
-    case AF_INET6:
-        return snprintf(text, room, "[%s]:%u", inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host),
+    case AF_INET6: {
+        char zone[IF_NAMESIZE + 1] = "%";
+        if (!v6->sin6_scope_id)
+            zone[0] = 0;
+        else if (!if_indextoname(v6->sin6_scope_id, zone + 1))
+            snprintf(zone + 1, sizeof zone - 1, "%u", v6->sin6_scope_id); /* the interface is gone */
+        return snprintf(text, room, "[%s%s]:%u", inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host), zone,
                         ntohs(v6->sin6_port));
+    }
     case AF_UNIX: {
         int size = (int)addr->size - (int)offsetof(struct sockaddr_un, sun_path);
         if (size <= 0)

@@ -292,12 +292,12 @@ static void forget(struct wefti_worker *w) {
 int wefti_watch_begin(struct wefti_worker *w) {
     if (w->watch)
         return 0;
-    struct wefti_watch *watch = wefti_alloc(sizeof *watch);
+    struct wefti_watch *watch = wefti_alloc(wefti_watch_size(w->rt));
     if (!watch)
         return -ENOMEM;
-    int error = wefti_poller_open(&watch->poller, w->rt->uring && !w->driven);
+    int error = wefti_poller_open(&watch->poller, w->rt->uring && !w->driven, w->rt->max_io_completions);
     if (error) {
-        wefti_free(watch, sizeof *watch);
+        wefti_free(watch, wefti_watch_size(w->rt));
         return error;
     }
     watch->dispatch = dispatch;

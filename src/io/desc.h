@@ -196,7 +196,6 @@ struct weft_stream_call;
 ssize_t wefti_layer_read(struct weft_io *io, const struct weft_stream_call *call, const struct iovec *parts, int count);
 ssize_t wefti_layer_write(struct weft_io *io, const struct weft_stream_call *call, const struct iovec *parts,
                           int count);
-ssize_t wefti_layer_sendfile(struct weft_io *io, int file, off_t *offset, size_t size, int64_t until);
 int wefti_layer_wait(struct weft_io *io, const struct weft_stream_call *call, int events);
 int wefti_layer_accept(struct weft_io *io, const struct weft_stream_call *call, struct weft_io **out,
                        struct weft_addr *peer);

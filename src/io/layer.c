@@ -10,8 +10,6 @@
 
 #include "io/desc.h"
 
-#define FILE_PIECE 16384u
-
 int weft_stream_open(const weft_stream *functions, void *state, int fd, weft_io **out) {
     if (!functions || functions->size != sizeof *functions || !functions->discard || !out)
         return -EINVAL;
@@ -127,30 +125,3 @@ int wefti_layer_shutdown(struct weft_io *io, int how) {
 
 int wefti_layer_close(struct weft_io *io) { return io->layer->close ? io->layer->close(io->layer_state) : 0; }
 void wefti_layer_discard(struct weft_io *io) { io->layer->discard(io->layer_state); }
-
-/* Through a buffer: its bytes are not those of the file. */
-ssize_t wefti_layer_sendfile(struct weft_io *io, int file, off_t *offset, size_t size, int64_t until) {
-    size_t done = 0;
-    ssize_t n = 0;
-    char *buffer = wefti_alloc(FILE_PIECE);
-    if (!buffer)
-        return -ENOMEM;
-    while (done < size) {
-        size_t piece = size - done < FILE_PIECE ? size - done : FILE_PIECE;
-        n = offset ? pread(file, buffer, piece, *offset) : read(file, buffer, piece);
-        if (n < 0)
-            n = -errno;
-        if (n <= 0)
-            break;
-        ssize_t written = weft_write(io, buffer, (size_t)n, until);
-        if (written < 0) {
-            n = written;
-            break;
-        }
-        if (offset)
-            *offset += n;
-        done += (size_t)n;
-    }
-    wefti_free(buffer, FILE_PIECE);
-    return n < 0 ? n : (ssize_t)done;
-}

@@ -83,6 +83,12 @@ ssize_t weft_read(weft_io *io, void *bytes, size_t size, weft_deadline until) {
                : result;
 }
 
+/* A fiber that may be discarded, or stopped for its budget, must leave no alarm in its frames. */
+static bool may_be_ended(const struct wefti_worker *w) {
+    const struct wefti_fiber *self = wefti_fiber_of(wefti_current(w));
+    return self->discard || self->account;
+}
+
 ssize_t wefti_read_next(struct weft_io *io, struct wefti_next_read *next, int64_t until) {
     struct wefti_worker *w = wefti_worker_self();
     next->begun = false;
@@ -90,10 +96,9 @@ ssize_t wefti_read_next(struct weft_io *io, struct wefti_next_read *next, int64_
         return -EAGAIN;
     uint32_t seen = io->events[WEFTI_IN]; /* C1, and so when it is served */
     bool waits = !io->ready[WEFTI_IN];
-    if (WEFTI_UNLIKELY(
-            until <= 0 || w->rt->sim ||
-            (waits && (load_relaxed(&io->watcher) != w || /* the lock orders it */
-                       wefti_fiber_of(wefti_current(w))->discard)))) { /* its frames may go, with an alarm in them */
+    if (WEFTI_UNLIKELY(until <= 0 || w->rt->sim ||
+                       (waits && (load_relaxed(&io->watcher) != w || /* the lock orders it */
+                                  may_be_ended(w))))) {
         wefti_desc_unlock(io);
         return -EAGAIN;
     }

@@ -11,7 +11,6 @@
 #include "io/mem.h"
 
 #define PARTS_MAX 1024 /* IOV_MAX */
-#define FILE_MAX ((size_t)1 << 30) /* bytes for one system call, which refuses more than it could return */
 
 static ssize_t or_error(ssize_t result) { return result < 0 ? -errno : result; }
 
@@ -249,52 +248,6 @@ ssize_t weft_writev(weft_io *io, const struct iovec *parts, int count, weft_dead
 }
 
 /* -- The rest ---------------------------------------------------------------------------------------------- */
-
-struct file {
-    int fd;
-    off_t *offset;
-    size_t size;
-};
-
-static ssize_t mem_sendfile(struct wefti_mem *mem, struct file *file) {
-    char bytes[4096];
-    size_t size = file->size < sizeof bytes ? file->size : sizeof bytes;
-    off_t at = file->offset ? *file->offset : lseek(file->fd, 0, SEEK_CUR);
-    ssize_t n = at < 0 ? -1 : pread(file->fd, bytes, size, at);
-    if (n <= 0)
-        return or_error(n);
-    n = wefti_mem_write(mem, bytes, (size_t)n);
-    if (n > 0 && file->offset)
-        *file->offset += n;
-    else if (n > 0)
-        lseek(file->fd, n, SEEK_CUR);
-    return n;
-}
-
-static ssize_t sendfile_once(struct weft_io *io, void *arg) {
-    struct file *file = arg;
-    if (io->mem)
-        return mem_sendfile(io->mem, file);
-    return or_error(wefti_sendfile_quietly(io->fd, file->fd, file->offset, file->size));
-}
-
-ssize_t weft_sendfile(weft_io *out, int fd, off_t *offset, size_t size, weft_deadline until) {
-    size_t done = 0;
-    if (WEFTI_UNLIKELY(!out))
-        return -EINVAL;
-    if (WEFTI_UNLIKELY(out->layer))
-        return wefti_layer_sendfile(out, fd, offset, size, until);
-    while (done < size) {
-        struct file arg = {fd, offset, size - done < FILE_MAX ? size - done : FILE_MAX};
-        ssize_t n = wefti_desc_call(out, WEFTI_OUT, sendfile_once, &arg, 0, until);
-        if (n < 0)
-            return n;
-        if (n == 0)
-            break;
-        done += (size_t)n;
-    }
-    return (ssize_t)done;
-}
 
 int weft_shutdown(weft_io *io, int how) {
     if (WEFTI_UNLIKELY(!io))

@@ -3,33 +3,49 @@
 
 #include "nursery/nursery.h"
 
-weft_nursery *weft_abi_nursery_create(void) {
+weft_nursery *weft_abi_nursery_create_with(weft_runtime *rt, const weft_cap *cap, weft_fund *fund) {
+    weft_nursery_config config = WEFT_NURSERY_CONFIG_INIT;
     weft_nursery *n = NULL;
-    return wefti_fiber_self() && weft_nursery_create(NULL, NULL, &n) == 0 ? n : NULL;
+    struct wefti_worker *w = wefti_worker_here();
+    if (w ? !wefti_fiber_on(w) : !rt && !(rt = wefti_default_runtime())) /* a poll task cannot await */
+        return NULL;
+    config.cap = cap;
+    config.fund = fund;
+    return weft_nursery_create(rt, &config, &n) == 0 ? n : NULL;
 }
+
+weft_nursery *weft_abi_nursery_create(void) { return weft_abi_nursery_create_with(NULL, NULL, NULL); }
 
 weft_task *weft_abi_nursery_spawn(weft_nursery *n, int (*fn)(void *arg), void *arg) {
     weft_task *task = NULL;
-    return weft_nursery_go(n, fn, arg, &task) == 0 ? task : NULL;
+    int error = wefti_nursery_go_lent(wefti_nursery_of(n), fn, arg, &task);
+    if (!error)
+        return task;
+    wefti_nursery_refuse(wefti_nursery_of(n), error == -EPERM ? -EACCES : error); /* -EPERM is WEFT_ABI_CANCELLED */
+    return NULL;
 }
 
-/* Awaiting was refused: whoever writes the compiler is to read why. */
-_Noreturn static void refused(const char *call, int error) {
+/* Awaiting was refused: the message is for the author of the compiler. */
+_Noreturn static void refused(const char *call, const struct wefti_nursery *n, int error) {
     switch (error) {
     case -EDEADLK: wefti_misuse(call, "the caller is one of the nursery's children");
     case -EACCES: wefti_misuse(call, "the caller does not own the nursery");
-    case -EBUSY: wefti_misuse(call, "a newer nursery of the caller is still open");
+    case -EBUSY:
+        wefti_misuse(call, n->kind == WEFTI_BY_THREAD ? "another thread awaits the nursery"
+                                                      : "a newer nursery of the caller is still open");
     default: wefti_misuse(call, "called in a poll task, which cannot wait");
     }
 }
 
 static int await(const char *call, weft_nursery *nursery) {
     struct wefti_nursery *n = wefti_nursery_of(nursery);
-    if (!n)
+    if (!n || !n->rt) /* none, or never opened */
         return -EINVAL;
     int status = weft_nursery_await(nursery);
+    if (n->bound && status != -ENOTRECOVERABLE) /* a forked child has none of the children that run */
+        refused(call, n, status);
     if (n->bound)
-        refused(call, status);
+        return status;
     if (n->error == -EDQUOT || (!n->error && n->refused))
         return WEFT_ABI_BUDGET;
     return n->error ? n->error : status ? WEFT_ABI_CANCELLED : WEFT_ABI_OK;

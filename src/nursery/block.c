@@ -38,16 +38,20 @@ static int run_limited(void *arg) {
     return call->returned;
 }
 
-int weft_timeout(int64_t ns, weft_fiber_fn fn, void *arg) {
+int weft_timeout_with(const weft_cap *cap, int64_t ns, weft_fiber_fn fn, void *arg) {
     struct limited call = {fn, arg, 0};
     weft_nursery nursery;
+    weft_nursery_config config = WEFT_NURSERY_CONFIG_INIT;
     if (!fn || !wefti_fiber_self())
         return -EINVAL;
+    config.cap = cap;
     int64_t until = weft_after(ns);
-    int error = weft_nursery_init(&nursery, NULL, NULL);
+    int error = weft_nursery_init(&nursery, NULL, &config);
     if (error)
         return error;
     error = weft_nursery_go(&nursery, run_limited, &call, NULL);
     int result = wefti_nursery_await(wefti_nursery_of(&nursery), until);
     return error ? error : result ? result : call.returned;
 }
+
+int weft_timeout(int64_t ns, weft_fiber_fn fn, void *arg) { return weft_timeout_with(NULL, ns, fn, arg); }

@@ -18,7 +18,7 @@ wefti_waker wefti_nursery_serve_taker(struct wefti_nursery *n) {
     return waiter ? wefti_waiter_serve(waiter) : 0;
 }
 
-wefti_waker wefti_nursery_keep(struct wefti_nursery *n, struct wefti_fiber *fiber) {
+static wefti_waker keep(struct wefti_nursery *n, struct wefti_fiber *fiber) {
     wefti_word_ref(&fiber->task.word);
     fiber->next = NULL;
     *(n->ended_last ? &n->ended_last->next : &n->ended) = fiber;
@@ -26,11 +26,13 @@ wefti_waker wefti_nursery_keep(struct wefti_nursery *n, struct wefti_fiber *fibe
     return wefti_nursery_serve_taker(n);
 }
 
+const struct wefti_nursery_hooks wefti_nursery_keep = {keep, NULL};
+
 void wefti_nursery_forget(struct wefti_nursery *n) {
     wefti_lock_take(&n->lock);
     struct wefti_fiber *fiber = n->ended;
     n->ended = n->ended_last = NULL;
-    n->told = NULL;
+    n->hooks = NULL;
     n->also = 0;
     wefti_lock_give(&n->lock);
     for (struct wefti_fiber *next; fiber; fiber = next) {

@@ -32,6 +32,7 @@ static void settle(struct wefti_nursery *n) {
 void wefti_nursery_leave(struct wefti_nursery *n) {
     wefti_waker waker = 0;
     bool abandoned = false;
+    struct wefti_fiber *lent = NULL;
     if (--n->live == 0) {
         struct wefti_waiter *waiter = wefti_waiters_take(&n->waiters);
         if (waiter || n->state != WEFT_NURSERY_OPEN)
@@ -39,23 +40,40 @@ void wefti_nursery_leave(struct wefti_nursery *n) {
         if (waiter)
             waker = wefti_waiter_serve(waiter); /* C2 */
         abandoned = n->abandoned;
+        lent = abandoned ? wefti_nursery_take_lent(n) : NULL;
     }
     wefti_lock_give(&n->lock); /* C3: unless abandoned, the last touch */
     if (waker)
         wefti_waiter_wake(waker); /* C4: wake */
-    if (abandoned)
+    if (WEFTI_UNLIKELY(abandoned)) {
         wefti_free(n, sizeof *n);
+        wefti_nursery_drop_lent(lent);
+    }
+}
+
+/* Under the lock: a child has failed with this.  True: its siblings are to be cancelled. */
+static bool note_failure(struct wefti_nursery *n, int status) {
+    if (!n->error)
+        n->error = status;
+    return !n->keep_going && wefti_nursery_cancel_begin(n, WEFT_REASON_FAILURE);
 }
 
 /* Under the lock: a child has ended with this.  True: its siblings are to be cancelled. */
 static bool has_failed(struct wefti_nursery *n, const struct wefti_fiber *fiber, int status) {
-    if (status == -ECANCELED) {
-        n->refused |= weft_task_cancel_reason(&fiber->task) == WEFT_REASON_BUDGET;
-        return false;
-    }
-    if (!n->error)
-        n->error = status;
-    return !n->keep_going && wefti_nursery_cancel_begin(n, WEFT_REASON_FAILURE);
+    if (status != -ECANCELED)
+        return note_failure(n, status);
+    n->refused |= weft_task_cancel_reason(&fiber->task) == WEFT_REASON_BUDGET;
+    return false;
+}
+
+void wefti_nursery_refuse(struct wefti_nursery *n, int error) {
+    if (!n || !n->rt || error == -ECANCELED)
+        return;
+    wefti_lock_take(&n->lock);
+    bool cancel = n->state == WEFT_NURSERY_OPEN && note_failure(n, error);
+    wefti_lock_give(&n->lock);
+    if (cancel)
+        wefti_nursery_cancel_begun(n);
 }
 
 /* C1, on the worker on which it has ended.  Returns with the lock. */
@@ -69,41 +87,72 @@ static void ended(struct wefti_fiber *fiber) {
         wefti_nursery_cancel_begun(n);
         wefti_lock_take(&n->lock); /* our own count keeps it */
     }
-    if (WEFTI_UNLIKELY(n->told != NULL)) /* last: the lock is held from here on until it has left */
-        n->also = n->told(n, fiber);
+    if (WEFTI_UNLIKELY(fiber->lent))
+        wefti_nursery_keep_lent(n, fiber);
+    if (WEFTI_UNLIKELY(n->hooks != NULL)) /* last: the lock is held from here on until it has left */
+        n->also = n->hooks->ended(n, fiber);
 }
 
 /* C2 to C4: it is COMPLETE. */
 static void left(struct wefti_owner *owner) {
     struct wefti_nursery *n = (struct wefti_nursery *)(void *)owner; /* its first field */
-    wefti_waker waker = n->also; /* of `told`, if there is one: it sets it for each child */
+    wefti_waker waker = n->also; /* if there are hooks: they set it for each child */
     wefti_nursery_leave(n);
     if (WEFTI_UNLIKELY(waker != 0))
         wefti_waiter_wake(waker); /* wake */
 }
 
-static const struct wefti_owner_kind owner_kind = {ended, left};
+/* On the child's own stack: it is in its fund's list of exhausted fibers. */
+static bool exhausted(struct wefti_fiber *fiber, const char *what) {
+    struct wefti_nursery *n = (struct wefti_nursery *)(void *)fiber->owner; /* owner is its first field */
+    wefti_lock_take(&n->lock);
+    const struct wefti_nursery_hooks *hooks = n->hooks;
+    wefti_lock_give(&n->lock); /* the child keeps the nursery */
+    return hooks && hooks->exhausted && hooks->exhausted(n, fiber, what);
+}
 
-static int spawn(struct wefti_nursery *n, const weft_fiber_spec *spec, weft_task **handle) {
+static const struct wefti_owner_kind owner_kind = {ended, left, exhausted};
+
+/* Is the caller the task that opened it, or a thread if a thread did? */
+static bool is_owner(const struct wefti_nursery *n) {
+    struct wefti_worker *w = wefti_worker_here();
+    return n->made_by == (w ? wefti_current(w) : NULL);
+}
+
+/* The spec with what the nursery has for its children.  Its fund is for every child.  Its capability is only for those that the owner starts: a child can
+ * find its nursery (weft_nursery_parent), and must not gain a right by that. */
+static void complete(const struct wefti_nursery *n, weft_fiber_spec *spec) {
+    if (!spec->fund)
+        spec->fund = n->fund;
+    if (!spec->cap && n->has_cap && is_owner(n))
+        spec->cap = &n->cap;
+}
+
+/* lend: the handle is borrowed (lend.c). */
+static int spawn(struct wefti_nursery *n, const weft_fiber_spec *spec, bool lend, weft_task **handle) {
     struct wefti_room room;
-    weft_fiber_spec funded;
+    weft_fiber_spec completed;
     if (WEFTI_UNLIKELY(!n || !n->rt)) /* none, or never opened */
         return -EINVAL;
-    if (WEFTI_UNLIKELY(n->fund && !spec->fund)) {
-        funded = *spec;
-        funded.fund = n->fund;
-        spec = &funded;
+    if (WEFTI_UNLIKELY(n->fund || n->has_cap)) {
+        completed = *spec;
+        complete(n, &completed);
+        spec = &completed;
     }
     int error = wefti_fiber_make(n->rt, spec, &n->owner, &room);
     if (WEFTI_UNLIKELY(error))
         return error;
     struct wefti_fiber *fiber = wefti_fiber_of(room.task);
+    if (lend)
+        fiber->lent = true;
     wefti_lock_take(&n->lock);
     if (WEFTI_UNLIKELY(n->state != WEFT_NURSERY_OPEN))
         error = n->state == WEFT_NURSERY_CLOSING || n->state == WEFT_NURSERY_CLOSED ? -EPIPE : -ECANCELED;
     if (WEFTI_LIKELY(!error)) {
         wefti_word_spawn(&room.task->word,
                          handle != NULL); /* first: a canceller that finds it in the list takes a reference */
+        if (lend)
+            wefti_word_ref(&room.task->word);
         link_child(n, fiber);
     }
     wefti_lock_give(&n->lock);
@@ -122,6 +171,8 @@ static int spawn(struct wefti_nursery *n, const weft_fiber_spec *spec, weft_task
         wefti_nursery_leave(n);
         if (waker)
             wefti_waiter_wake(waker); /* wake */
+        if (lend)
+            wefti_task_unref(room.task, 0);
     }
     wefti_task_unref(room.task, 0);
     return error;
@@ -130,14 +181,21 @@ static int spawn(struct wefti_nursery *n, const weft_fiber_spec *spec, weft_task
 int weft_nursery_spawn(weft_nursery *nursery, const weft_fiber_spec *spec, weft_task **handle) {
     weft_fiber_spec known;
     int error = wefti_fiber_known(&spec, &known);
-    return error ? error : spawn(wefti_nursery_of(nursery), spec, handle);
+    return error ? error : spawn(wefti_nursery_of(nursery), spec, false, handle);
 }
 
 int weft_nursery_go(weft_nursery *nursery, weft_fiber_fn fn, void *arg, weft_task **handle) {
     weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
     spec.fn = fn;
     spec.arg = arg;
-    return spawn(wefti_nursery_of(nursery), &spec, handle);
+    return spawn(wefti_nursery_of(nursery), &spec, false, handle);
+}
+
+int wefti_nursery_go_lent(struct wefti_nursery *n, weft_fiber_fn fn, void *arg, struct weft_task **handle) {
+    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
+    spec.fn = fn;
+    spec.arg = arg;
+    return spawn(n, &spec, true, handle);
 }
 
 void weft_nursery_close(weft_nursery *nursery) {
@@ -225,7 +283,9 @@ static int open(struct wefti_nursery *n, struct weft_runtime *rt, const weft_nur
         .bound = true,
         .keep_going = config.keep_going,
         .keep_results = config.keep_results,
-        .told = config.keep_results ? wefti_nursery_keep : NULL,
+        .hooks = config.keep_results ? &wefti_nursery_keep : NULL,
+        .has_cap = config.cap != NULL,
+        .cap = config.cap ? *config.cap : (weft_cap){0, 0},
     };
     if (kind == WEFTI_BY_FIBER)
         bind(n, wefti_fiber_of(self));
@@ -258,12 +318,16 @@ int weft_nursery_create(weft_runtime *rt, const weft_nursery_config *config, wef
 static int result(const struct wefti_nursery *n) {
     if (n->error)
         return n->error;
+    if (n->refused)
+        return -EDQUOT;
     if (n->state == WEFT_NURSERY_CANCELLED)
         return n->reason == WEFT_REASON_TIMEOUT ? -ETIMEDOUT : -ECANCELED;
     return 0;
 }
 
 int wefti_nursery_is_mine(const struct wefti_nursery *n, const struct weft_task *self, bool poll) {
+    if (!n->rt) /* never opened */
+        return -EINVAL;
     if (self && wefti_task_is_fiber(self) && ((const struct wefti_fiber *)self)->owner == &n->owner)
         return -EDEADLK;
     if (n->made_by != self)
@@ -304,9 +368,10 @@ int wefti_nursery_await(struct wefti_nursery *n, int64_t until) {
     struct wefti_waiter waiter;
     wefti_lock_take(&n->lock); /* A1 */
     if (n->live) {
-        if (n->waiters.first || n->taker.first || wefti_waiter_init(&waiter)) {
+        int error = n->waiters.first || n->taker.first ? -EBUSY : wefti_waiter_init(&waiter);
+        if (error) {
             wefti_lock_give(&n->lock);
-            return -EBUSY;
+            return error;
         }
         wefti_waiters_append(&n->waiters, &waiter);
         wefti_lock_give(&n->lock);
@@ -315,9 +380,12 @@ int wefti_nursery_await(struct wefti_nursery *n, int64_t until) {
     } else if (!wefti_nursery_is_over(n)) {
         settle(n);
     }
+    struct wefti_fiber *lent = wefti_nursery_take_lent(n);
     wefti_lock_give(&n->lock);
     if (n->bound)
         unbind(n);
+    if (WEFTI_UNLIKELY(lent != NULL))
+        wefti_nursery_drop_lent(lent);
     return result(n);
 }
 
@@ -360,10 +428,12 @@ int weft_nursery_await_poll(weft_nursery *nursery, weft_task *self, weft_wait *w
     }
     if (!wefti_nursery_is_over(n))
         settle(n);
+    struct wefti_fiber *lent = wefti_nursery_take_lent(n);
     wefti_lock_give(&n->lock);
     poll->end = NULL;
     if (n->bound)
         unbind(n);
+    wefti_nursery_drop_lent(lent);
     *out = result(n);
     return 0;
 }
@@ -381,7 +451,9 @@ static void abandon(struct wefti_nursery *n) {
     }
     n->abandoned = n->live > 0;
     bool free = !n->abandoned, cancel = wefti_nursery_cancel_begin(n, WEFT_REASON_PARENT);
+    struct wefti_fiber *lent = wefti_nursery_take_lent(n);
     wefti_lock_give(&n->lock);
+    wefti_nursery_drop_lent(lent);
     if (cancel)
         wefti_nursery_cancel_begun(n);
     if (free)
@@ -400,8 +472,11 @@ int weft_nursery_destroy(weft_nursery *nursery) {
     int error = may_await(n, w ? wefti_current(w) : NULL, false);
     if (error)
         return error;
-    if (n->bound)
-        weft_nursery_cancel(nursery);
+    wefti_lock_take(&n->lock);
+    bool cancel = n->live && wefti_nursery_cancel_begin(n, WEFT_REASON_EXPLICIT);
+    wefti_lock_give(&n->lock);
+    if (cancel)
+        wefti_nursery_cancel_begun(n);
     bool heap = n->heap;
     error = wefti_nursery_await(n, WEFT_NEVER);
     if (heap) /* else its memory is the caller's */

@@ -45,6 +45,14 @@ enum wefti_nursery_kind {
     WEFTI_BY_POLL,
 };
 
+/* What the owner of some nurseries wants to know of their children. */
+struct wefti_nursery_hooks {
+    /* A child has ended.  Under the lock.  Returns who is to be woken for that, or 0. */
+    wefti_waker (*ended)(struct wefti_nursery *n, struct wefti_fiber *fiber);
+    /* A child waits for a recharge from now on, on its own stack, without the lock.  Returns true if the owner sees to it.  May be NULL. */
+    bool (*exhausted)(struct wefti_nursery *n, struct wefti_fiber *fiber, const char *what);
+};
+
 struct wefti_nursery {
     struct wefti_owner owner; /* first: a child's fiber->owner points here */
 
@@ -56,21 +64,22 @@ struct wefti_nursery {
     int64_t grace;
     struct weft_fund *fund; /* what its children's budgets come out of; NULL: the spawner's */
     struct wefti_nursery_timer *timer; /* NULL: no deadline was ever set */
-    int *status;                       /* of the block */
+    int *status; /* of the block */
     uint8_t kind;
-    bool heap;       /* made by create */
-    bool bound;      /* in the owner's list, or not yet awaited */
+    bool heap; /* made by create */
+    bool bound; /* in the owner's list, or not yet awaited */
     bool
         shielded; /* opened under a shield that is up: cancelling the owner does not reach it; under the owner's lock */
     bool keep_going;
     bool keep_results; /* next.c */
+    bool has_cap; /* `cap` is one */
 
     struct wefti_lock lock;
     uint8_t state, reason;
     bool abandoned; /* nobody awaits it: the last one out frees */
     bool pinned; /* by its canceller, of whom there is one at most */
     int error; /* the first child's */
-    bool refused; /* a child was cancelled because it may not use more */
+    bool refused; /* a child was refused for lack of budget, and ended with -ECANCELED */
     size_t live;
     struct wefti_fiber *first, *last, *cursor;
     struct wefti_waiters waiters; /* one at most */
@@ -78,9 +87,11 @@ struct wefti_nursery {
     struct wefti_fiber *ended, *ended_last; /* children whose end has not been given (next.c); each with a reference */
     struct wefti_waiters taker; /* who waits for the next of these; one at most */
 
-    wefti_waker (*told)(struct wefti_nursery *n,
-                        struct wefti_fiber *fiber); /* a child has ended; who else is to be woken.  NULL: nobody */
-    wefti_waker also; /* ... when it has left */
+    const struct wefti_nursery_hooks *hooks; /* NULL: none */
+    wefti_waker also; /* what hooks->ended has returned: to be woken when the child has left */
+
+    struct wefti_fiber *lent; /* ended children whose handles the nursery drops (lend.c), linked by `prev` */
+    weft_cap cap; /* of children that the owner starts without a capability; set when it is made */
 };
 _Static_assert(sizeof(struct wefti_nursery) <= sizeof(weft_nursery), "room enough");
 _Static_assert(_Alignof(struct wefti_nursery) <= _Alignof(weft_nursery), "aligned enough");
@@ -98,6 +109,10 @@ static inline bool wefti_nursery_is_over(const struct wefti_nursery *n) {
 /* -- nursery.c --------------------------------------------------------------------------------------- */
 /* One thing less that keeps it from ending.  Takes the lock with it; the nursery may be gone afterwards. */
 void wefti_nursery_leave(struct wefti_nursery *n);
+/* Starts fn(arg) as weft_nursery_go does, with a handle that the nursery drops when it has been awaited. */
+int wefti_nursery_go_lent(struct wefti_nursery *n, weft_fiber_fn fn, void *arg, struct weft_task **handle);
+/* A spawn was refused with this, and the spawner will not look: as if a child had failed with it.  n may be NULL. */
+void wefti_nursery_refuse(struct wefti_nursery *n, int error);
 /* 0: the caller, `self`, may wait for it; as weft_nursery_await, but for -EBUSY. */
 int wefti_nursery_is_mine(const struct wefti_nursery *n, const struct weft_task *self, bool poll);
 /* Await with a limit, after which the children are cancelled (and awaited). */
@@ -117,12 +132,29 @@ void wefti_nursery_owner_cancelled(struct wefti_fiber *fiber);
 void wefti_nursery_owner_unshielded(struct wefti_fiber *fiber);
 
 /* -- next.c ------------------------------------------------------------------------------------------ */
-/* `told` with keep_results, under the lock: its end is kept; who is to be woken. */
-wefti_waker wefti_nursery_keep(struct wefti_nursery *n, struct wefti_fiber *fiber);
+/* Of a nursery with keep_results: `ended` keeps how each child has ended. */
+extern const struct wefti_nursery_hooks wefti_nursery_keep;
 /* Under the lock: there is one child less, or an end more. */
 wefti_waker wefti_nursery_serve_taker(struct wefti_nursery *n);
 /* Nobody wants to know of ends any more, of those that are kept nor of others. */
 void wefti_nursery_forget(struct wefti_nursery *n);
+
+/* -- lend.c ------------------------------------------------------------------------------------------ */
+/* Under the lock: a child with a borrowed handle has ended. */
+void wefti_nursery_keep_lent(struct wefti_nursery *n, struct wefti_fiber *fiber);
+/* Under the lock: the children whose handles can be dropped now, for wefti_nursery_drop_lent. */
+static inline struct wefti_fiber *wefti_nursery_take_lent(struct wefti_nursery *n) {
+    struct wefti_fiber *lent = n->lent;
+    n->lent = NULL;
+    return lent;
+}
+/* Without the lock. */
+void wefti_nursery_drop_lent(struct wefti_fiber *lent);
+
+/* -- default.c --------------------------------------------------------------------------------------- */
+/* The runtime for nurseries that plain threads open without naming one; it starts at the first call.  NULL: it cannot be started, has been stopped by
+ * exit, or belongs to the parent of this forked process. */
+struct weft_runtime *wefti_default_runtime(void);
 
 /* -- timer.c ----------------------------------------------------------------------------------------- */
 /* By the owner: it is awaited, and nobody knows of it any more. */

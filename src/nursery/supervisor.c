@@ -2,8 +2,10 @@
  *
  * What.   The supervisor is the fiber that calls weft_supervise; all decisions are made there, one after the other (supervise/policy.h).  A child that
  *         begins or ends marks its slot and serves the supervisor, under the nursery's lock (an end: nursery.h, C1, just before it leaves).
- * Who.    A slot's `begun`, `ended` and `status`, and `waiters`: under the nursery's lock.  All else is the supervisor's.
+ *         So does one that is exhausted, with a user's claim on its fund, which may be destroyed when the child has ended otherwise.
+ * Who.    A slot's `begun`, `ended`, `status`, `lacks` and `fund`, and `waiters`: under the nursery's lock.  All else is the supervisor's.
  */
+#include "budget/fund.h"
 #include "nursery/nursery.h"
 #include "supervise/policy.h"
 
@@ -13,6 +15,8 @@ struct slot {
     struct weft_task *task; /* a handle; NULL: it does not run */
     bool begun, ended;
     int status;
+    const char *lacks; /* it is exhausted, and the supervisor does not know yet */
+    struct weft_fund *fund; /* of one that was exhausted: counted as a user of it; NULL: none */
 };
 
 struct supervisor {
@@ -45,18 +49,50 @@ static int run_slot(void *arg) {
     return slot->child->fn(slot->child->arg);
 }
 
-/* Under the nursery's lock, when a child has ended; whom to wake. */
-static wefti_waker told(struct wefti_nursery *n, struct wefti_fiber *fiber) {
-    struct supervisor *sup =
-        (struct supervisor *)(void *)((char *)n - offsetof(struct supervisor, nursery)); /* as weft_supervise made it */
+static struct supervisor *supervisor_with(struct wefti_nursery *n) {
+    return (struct supervisor *)(void *)((char *)n -
+                                         offsetof(struct supervisor, nursery)); /* as weft_supervise made it */
+}
+
+/* NULL: a sibling that a child has started, which nobody supervises. */
+static struct slot *slot_of(const struct supervisor *sup, const struct wefti_fiber *fiber) {
     uintptr_t slots = (uintptr_t)sup->slots, given = (uintptr_t)fiber->task.pointer;
-    if (given - slots >= sup->sup.count * sizeof *sup->slots)
-        return 0; /* a sibling that a child has started: nobody supervises it */
-    struct slot *slot = fiber->task.pointer;
+    return given - slots < sup->sup.count * sizeof *sup->slots ? fiber->task.pointer : NULL;
+}
+
+/* On the stack of a child that waits for a recharge from now on. */
+static bool is_exhausted(struct wefti_nursery *n, struct wefti_fiber *fiber, const char *what) {
+    struct supervisor *sup = supervisor_with(n);
+    struct slot *slot = slot_of(sup, fiber);
+    if (!slot)
+        return false;
+    struct weft_fund *fund = fiber->account->fund;
+    if (!slot->fund) /* ours until we have ended; else it has been claimed before */
+        wefti_fund_ref(fund);
+    wefti_lock_take(&n->lock);
+    slot->lacks = what;
+    slot->fund = fund;
+    wefti_waker waker = serve(sup);
+    wefti_lock_give(&n->lock);
+    if (waker)
+        wefti_waiter_wake(waker);
+    return true;
+}
+
+/* Under the nursery's lock, when a child has ended; whom to wake. */
+static wefti_waker has_ended_now(struct wefti_nursery *n, struct wefti_fiber *fiber) {
+    struct supervisor *sup = supervisor_with(n);
+    struct slot *slot = slot_of(sup, fiber);
+    if (!slot)
+        return 0;
     slot->status = load_own(&fiber->task.status);
+    if (slot->status == -ECANCELED && weft_task_cancel_reason(&fiber->task) == WEFT_REASON_BUDGET)
+        slot->status = -EDQUOT; /* it was refused, which is a failure here */
     slot->ended = true;
     return serve(slot->sup);
 }
+
+static const struct wefti_nursery_hooks hooks = {has_ended_now, is_exhausted};
 
 static int start(struct wefti_sup *sup, size_t at) {
     struct slot *slot = &supervisor_of(sup)->slots[at];
@@ -65,7 +101,11 @@ static int start(struct wefti_sup *sup, size_t at) {
     spec.arg = slot;
     spec.name = slot->child->name ? slot->child->name : "child";
     spec.stack_size = slot->child->stack_size;
+    spec.fund = sup->config.fund;
+    spec.budget = sup->config.budget;
+    spec.cap = sup->config.cap;
     slot->begun = slot->ended = false; /* nobody else has it yet */
+    slot->lacks = NULL;
     return weft_nursery_spawn(&supervisor_of(sup)->nursery, &spec, &slot->task);
 }
 
@@ -84,6 +124,9 @@ static bool reap(struct wefti_sup *sup, size_t at, int *status) {
         return false;
     weft_task_drop(slot->task);
     slot->task = NULL;
+    if (slot->fund)
+        wefti_fund_unref(slot->fund);
+    slot->fund = NULL;
     *status = slot->status;
     return true;
 }
@@ -92,10 +135,10 @@ static bool reap(struct wefti_sup *sup, size_t at, int *status) {
 typedef bool sup_event(const struct supervisor *sup, size_t at);
 static bool has_ended(const struct supervisor *sup, size_t at) { return sup->slots[at].ended; }
 static bool has_begun(const struct supervisor *sup, size_t at) { return sup->slots[at].begun || sup->slots[at].ended; }
-static bool any_ended(const struct supervisor *sup, size_t at) {
+static bool any_news(const struct supervisor *sup, size_t at) {
     (void)at;
     for (size_t i = 0; i < sup->sup.count; i++)
-        if (sup->slots[i].task && sup->slots[i].ended)
+        if (sup->slots[i].task && (sup->slots[i].ended || sup->slots[i].lacks))
             return true;
     return false;
 }
@@ -138,7 +181,7 @@ static int wait_for(struct supervisor *sup, sup_event *event, size_t at, int64_t
 }
 
 static int wait(struct wefti_sup *sup, int64_t until) {
-    return wait_for(supervisor_of(sup), any_ended, 0, until, false);
+    return wait_for(supervisor_of(sup), any_news, 0, until, false);
 }
 
 static void see_begin(struct wefti_sup *sup, size_t at) {
@@ -164,7 +207,36 @@ static void stop(struct wefti_sup *sup, size_t at) {
     wait_for(supervisor_of(sup), has_ended, at, WEFT_NEVER, true);
 }
 
-static const struct wefti_sup_kind fibers = {start, see_begin, reap, wait, stop, goes_on};
+/* -- Exhausted children ------------------------------------------------------------------------------------------- */
+
+static const char *exhausted(struct wefti_sup *sup, size_t at) {
+    struct slot *slot = &supervisor_of(sup)->slots[at];
+    struct wefti_nursery *n = wefti_nursery_of(&supervisor_of(sup)->nursery);
+    wefti_lock_take(&n->lock);
+    const char *lacks = slot->lacks;
+    slot->lacks = NULL;
+    wefti_lock_give(&n->lock);
+    return lacks;
+}
+
+/* The fund is there: the claim is given back when the child is reaped. */
+static int recharge(struct wefti_sup *sup, size_t at) {
+    struct slot *slot = &supervisor_of(sup)->slots[at];
+    return weft_fund_recharge(slot->fund, slot->task, &sup->config.recharge, sup->config.recharge_cap);
+}
+
+static void refuse(struct wefti_sup *sup, size_t at) {
+    struct slot *slot = &supervisor_of(sup)->slots[at];
+    weft_fund_refuse(slot->fund, slot->task);
+}
+
+static void complain(struct wefti_sup *sup, size_t at, const char *what, const char *then) {
+    const char *name = supervisor_of(sup)->slots[at].child->name;
+    wefti_report_exhausted(name ? name : "child", what, then);
+}
+
+static const struct wefti_sup_kind fibers = {start,   see_begin, reap,     wait,   stop,
+                                             goes_on, exhausted, recharge, refuse, complain};
 
 /* -- The call ------------------------------------------------------------------------------------------------------- */
 
@@ -194,7 +266,7 @@ int weft_supervise(const weft_supervisor_config *given, const weft_supervised_fi
     config.grace = sup.sup.config.grace;
     error = weft_nursery_init(&sup.nursery, NULL, &config);
     if (!error) {
-        wefti_nursery_of(&sup.nursery)->told = told;
+        wefti_nursery_of(&sup.nursery)->hooks = &hooks;
         error = wefti_sup_run(&sup.sup);
         if (error) /* what its children have started here */
             weft_nursery_cancel(&sup.nursery);

@@ -75,7 +75,7 @@ static int start(struct wefti_nursery *n, int64_t until) {
 int weft_nursery_set_deadline(weft_nursery *nursery, weft_deadline until) {
     struct wefti_nursery *n = wefti_nursery_of(nursery);
     struct wefti_worker *w = wefti_worker_here();
-    if (!n)
+    if (!n || !n->rt) /* none, or never opened */
         return -EINVAL;
     if (n->made_by != (w ? wefti_current(w) : NULL))
         return -EACCES;

@@ -20,6 +20,9 @@ static void add_worker(const struct wefti_counters *from, weft_stats *to) {
     ADD(ticks);
     ADD(jobs_stolen);
     ADD(exhausted);
+    ADD(io_batches);
+    ADD(io_events);
+    ADD(failed);
 #undef ADD
 }
 

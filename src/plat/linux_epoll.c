@@ -16,14 +16,14 @@ static void close_epoll(struct wefti_poller *poller) {
     if (poller->poll >= 0)
         close(poller->poll);
     if (poller->room)
-        wefti_free(poller->room, WEFTI_POLLER_BATCH * sizeof(struct epoll_event));
+        wefti_free(poller->room, poller->batch * sizeof(struct epoll_event));
     poller->poll = poller->poke = -1;
     poller->room = NULL;
 }
 
 static int open_epoll(struct wefti_poller *poller) {
     poller->poll = poller->poke = -1;
-    poller->room = wefti_alloc(WEFTI_POLLER_BATCH * sizeof(struct epoll_event));
+    poller->room = wefti_alloc(poller->batch * sizeof(struct epoll_event));
     int error = poller->room ? 0 : -ENOMEM;
     if (!error && wefti_fault_here())
         error = -EMFILE;
@@ -78,9 +78,9 @@ static int wait_until(int epoll, struct epoll_event *events, int room, int64_t u
     return epoll_wait(epoll, events, room, ms < INT_MAX ? (int)ms : INT_MAX);
 }
 
-static int wait_events(struct wefti_poller *poller, struct wefti_poll_event *events, int room, int64_t until) {
+static int wait_events(struct wefti_poller *poller, struct wefti_poll_event *events, int64_t until) {
     struct epoll_event *raw = poller->room;
-    int count = wait_until(poller->poll, raw, room < WEFTI_POLLER_BATCH ? room : WEFTI_POLLER_BATCH, until), kept = 0;
+    int count = wait_until(poller->poll, raw, (int)poller->batch, until), kept = 0;
     for (int i = 0; i < count; i++) {
         if (raw[i].data.ptr)
             events[kept++] = (struct wefti_poll_event){raw[i].data.ptr, wefti_poll_ready(raw[i].events), 0};

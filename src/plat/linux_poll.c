@@ -22,7 +22,8 @@ int wefti_poke_open(void) {
     return fd < 0 ? -errno : fd;
 }
 
-int wefti_poller_open(struct wefti_poller *poller, bool uring) {
+int wefti_poller_open(struct wefti_poller *poller, bool uring, uint32_t batch) {
+    poller->batch = batch;
     poller->kind = &wefti_poller_uring;
     if (uring && poller->kind->open(poller) == 0)
         return 0;
@@ -48,8 +49,8 @@ int wefti_poller_arm(struct wefti_poller *poller, int fd, void *tag, uint32_t wh
 
 void wefti_poller_remove(struct wefti_poller *poller, int fd) { poller->kind->remove(poller, fd); }
 
-int wefti_poller_wait(struct wefti_poller *poller, struct wefti_poll_event *events, int room, int64_t until) {
-    return poller->kind->wait(poller, events, room, until);
+int wefti_poller_wait(struct wefti_poller *poller, struct wefti_poll_event *events, int64_t until) {
+    return poller->kind->wait(poller, events, until);
 }
 
 bool wefti_poller_has_ops(const struct wefti_poller *poller) { return poller->kind->begin != NULL; }
@@ -191,4 +192,38 @@ ssize_t wefti_readv_now(int fd, const struct iovec *parts, int count, int64_t at
     (void)fd, (void)parts, (void)count, (void)at;
     return -EOPNOTSUPP;
 #endif
+}
+
+/* cachestat, since Linux 6.5: how many pages of a range are in the page cache. Numbers from <linux/mman.h>, which older systems lack. */
+static int cached_pages(int fd, int64_t at, size_t size, uint64_t *pages) {
+    struct {
+        uint64_t at, size;
+    } range = {(uint64_t)at, size};
+    struct {
+        uint64_t cached, dirty, writeback, evicted, recently_evicted;
+    } found;
+    long error = syscall(451 /* SYS_cachestat */, fd, &range, &found, 0);
+    *pages = found.cached;
+    return error ? -errno : 0;
+}
+
+/* A page under readahead is in the page cache before its bytes are: so the last byte, whose page was asked for last, must be readable too. */
+bool wefti_file_is_cached(int fd, int64_t at, size_t size) {
+    char bytes[4096];
+    struct iovec parts[64];
+    uint64_t pages, page = (uint64_t)sysconf(_SC_PAGESIZE);
+    if (cached_pages(fd, at, size, &pages) == 0) {
+        parts[0] = (struct iovec){bytes, 1};
+        return pages >= ((uint64_t)at + size - 1) / page - (uint64_t)at / page + 1 &&
+               wefti_readv_now(fd, parts, 1, at + (int64_t)size - 1) != -EAGAIN;
+    }
+    for (ssize_t n; size; at += n, size -= (size_t)n) { /* read it, without waiting */
+        size_t count = 0, rest = size;
+        for (; count < 64 && rest; count++, rest -= parts[count - 1].iov_len)
+            parts[count] = (struct iovec){bytes, rest < sizeof bytes ? rest : sizeof bytes};
+        n = wefti_readv_now(fd, parts, (int)count, at);
+        if (n <= 0)
+            return n != -EAGAIN;
+    }
+    return true;
 }

@@ -1,8 +1,9 @@
-/* linux_signal.c - plat.h for Linux: catching signals, and knowing that we are a forked child. */
+/* linux_signal.c - plat.h for Linux: signals, forks and exit. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 
 #include "plat/fault.h"
 #include "plat/plat.h"
@@ -46,3 +47,7 @@ void wefti_fork_watch(void) {
 void wefti_fork_unwatch(void) { sub_relaxed(&left_behind, 1); } /* as above */
 
 bool wefti_is_forked(void) { return load_relaxed(&forked); } /* set before there was a second thread */
+
+/* -- Exit ------------------------------------------------------------------------------------------------- */
+
+int wefti_at_exit(void (*fn)(void)) { return wefti_fault_here() || atexit(fn) ? -ENOMEM : 0; }

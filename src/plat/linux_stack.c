@@ -15,6 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#endif
+#ifndef RUNNING_ON_VALGRIND
+#define RUNNING_ON_VALGRIND 0
+#endif
+
 #include "plat/fault.h"
 #include "plat/plat.h"
 
@@ -59,8 +66,12 @@ static bool is_readable(const void *address) {
     return syscall(SYS_futex, address, FUTEX_WAIT_PRIVATE, 1, &(struct timespec){0}, NULL, 0) == -1 && errno == EAGAIN;
 }
 
-/* For oneself since Linux 6.13, without a descriptor since 6.14.  Returns how many bytes were done, all of the first ranges; -1: none. */
+/* One call for several ranges; Linux 6.13 and later allow it for the own process, 6.14 and later without
+ * a descriptor.  Returns the number of bytes that were advised, those of the first ranges; -1: none.
+ * Valgrind 3.19 does not know the call and prints a warning each time: it is not made there. */
 static long advise_many(const struct iovec *range, uint32_t count, int advice) {
+    if (RUNNING_ON_VALGRIND)
+        return -1;
     return syscall(SYS_process_madvise, PIDFD_SELF_PROCESS, range, (size_t)count, advice, 0);
 }
 
@@ -121,6 +132,7 @@ void wefti_pages_drop(void *memory, size_t bytes) { madvise(memory, bytes, MADV_
 void wefti_pages_drop_many(const struct wefti_pages *pages, uint32_t count) {
     struct iovec range[WEFTI_PAGES_MAX];
     size_t bytes = 0;
+    range[0] = (struct iovec){NULL, 0}; /* for a compiler that thinks of a count of 0 */
     for (uint32_t i = 0; i < count; i++) {
         range[i] = (struct iovec){pages[i].memory, pages[i].bytes};
         bytes += pages[i].bytes;

@@ -330,12 +330,12 @@ static bool heard(struct ring *ring, const struct io_uring_cqe *cqe, struct weft
     return true;
 }
 
-static int collect(struct wefti_poller *poller, struct wefti_poll_event *events, int room) {
+static int collect(struct wefti_poller *poller, struct wefti_poll_event *events) {
     struct ring *ring = poller->room;
     uint32_t head = load_own(ring->shared.cq_head),
              tail = load_acquire(ring->shared.cq_tail); /* pairs with the kernel */
     int count = 0;
-    for (; head != tail && count < room; head++) {
+    for (; head != tail && count < (int)poller->batch; head++) {
         const struct io_uring_cqe *cqe = &ring->shared.cqes[head & ring->shared.cq_mask];
         switch (cqe->user_data & IS_MASK) {
         case IS_OP:
@@ -350,7 +350,7 @@ static int collect(struct wefti_poller *poller, struct wefti_poll_event *events,
     return count;
 }
 
-static int wait_events(struct wefti_poller *poller, struct wefti_poll_event *events, int room, int64_t until) {
+static int wait_events(struct wefti_poller *poller, struct wefti_poll_event *events, int64_t until) {
     struct ring *ring = poller->room;
     catch_up(poller);
     bool any = load_own(ring->shared.cq_head) != load_relaxed(ring->shared.cq_tail); /* collect orders it */
@@ -359,7 +359,7 @@ static int wait_events(struct wefti_poller *poller, struct wefti_poll_event *eve
     left = left > 0 ? left : 0;
     if (left || poller->pending || (flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)))
         enter(poller, left > 0, left);
-    return collect(poller, events, room < WEFTI_POLLER_BATCH ? room : WEFTI_POLLER_BATCH);
+    return collect(poller, events);
 }
 
 /* -- The end ------------------------------------------------------------------------------------------------- */

@@ -162,15 +162,16 @@ struct wefti_poller {
     int poll, poke; /* descriptors; poke: writing to it ends a wait */
     uint32_t pending; /* what was begun, added or removed, and is not yet known to the system: the next wait tells it */
     void *room; /* the kind's own */
+    uint32_t batch; /* events per wait, at most */
 };
 struct wefti_poll_event {
     void *tag;
     uint32_t ready; /* WEFTI_READABLE, WEFTI_WRITABLE; after an error or hang-up all four; or WEFTI_DONE alone */
     int32_t result; /* of an operation that is done: what the call would return, or -errno */
 };
-/* A poller of the calling thread, which alone adds, arms, begins, cancels and waits; with io_uring if asked and if the system lets us, else
- * with epoll.  Returns 0; -EMFILE, -ENFILE, -ENOMEM. */
-int wefti_poller_open(struct wefti_poller *poller, bool uring);
+/* Opens a poller for the calling thread, which alone adds, arms, begins, cancels and waits.  `uring`: with io_uring if the system allows it,
+ * else with epoll.  One wait returns at most `batch` events.  Returns 0; -EMFILE, -ENFILE, -ENOMEM. */
+int wefti_poller_open(struct wefti_poller *poller, bool uring, uint32_t batch);
 /* The owner's last call: it lets go of every file.  Others may remove and poke until it is closed. */
 void wefti_poller_quit(struct wefti_poller *poller);
 void wefti_poller_close(struct wefti_poller *poller);
@@ -205,8 +206,9 @@ bool wefti_poller_has_ops(const struct wefti_poller *poller);
 bool wefti_poller_begin(struct wefti_poller *poller, const struct wefti_poll_op *op, void *tag);
 /* Ask for its end; it may be done already, or not be stopped any more: the event comes in any case.  False: try again later. */
 bool wefti_poller_cancel(struct wefti_poller *poller, void *tag);
-/* Wait for events until the monotonic time `until` (0: do not wait, INT64_MAX: no limit); how many there are, 0 also after a poke. */
-int wefti_poller_wait(struct wefti_poller *poller, struct wefti_poll_event *events, int room, int64_t until);
+/* Waits for events until the monotonic time `until` (0: do not wait, INT64_MAX: no limit).  `events` has room for the poller's batch.
+ * Returns their number, 0 also after a poke.  Events beyond the batch are returned by the next wait. */
+int wefti_poller_wait(struct wefti_poller *poller, struct wefti_poll_event *events, int64_t until);
 /* End a wait of the poller whose `poke` this is; kept if it comes first. */
 void wefti_poke(int poke);
 /* Something to poke for a plain thread; -EMFILE, -ENFILE, -ENOMEM. */
@@ -236,8 +238,10 @@ ssize_t wefti_sendfile_quietly(int fd, int file, off_t *offset, size_t size);
 /* Read from a place in a file what can be had without waiting for a disk; the result or -errno: -EAGAIN (nothing), -EOPNOTSUPP (nobody
  * knows). */
 ssize_t wefti_readv_now(int fd, const struct iovec *parts, int count, int64_t at);
+/* Are these bytes of a regular file in the page cache? True if the file system does not know. */
+bool wefti_file_is_cached(int fd, int64_t at, size_t size);
 
-/* -- Signals and forks --------------------------------------------------------------------------------- */
+/* -- Signals, forks, exit ---------------------------------------------------------------------------------- */
 #define WEFTI_SIGNALS 65 /* numbers below it */
 /* Have `handler` called, on the thread's signal stack if it has one, and remember what was there.  One at a time a number.  0; -EINVAL. */
 int wefti_signal_catch(int number, void (*handler)(int));
@@ -249,6 +253,9 @@ void wefti_signal_restore(int number, void (*handler)(int));
 void wefti_fork_watch(void);
 void wefti_fork_unwatch(void);
 bool wefti_is_forked(void);
+
+/* Have fn() called by exit(3), or when the library is unloaded.  0; -ENOMEM. */
+int wefti_at_exit(void (*fn)(void));
 
 /* -- Processes ----------------------------------------------------------------------------------------- */
 struct wefti_spawn {

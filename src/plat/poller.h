@@ -1,6 +1,6 @@
 /* poller.h - what the two kinds of poller define (plat.h has what they promise).
  *
- * open    fills in all but `kind`; on failure nothing is left.        wait    as wefti_poller_wait
+ * open    fills in all but `kind` and `batch`; on failure nothing is left.        wait    as wefti_poller_wait
  * close   also by another thread, when the owner's has ended.         begin, cancel    NULL: it tells of readiness only
  * quit    NULL: it holds on to no file
  * add, arm   the owner's thread.                                      remove  any thread, while the descriptor is open
@@ -13,8 +13,6 @@
 #include "base/assert.h"
 #include "plat/plat.h"
 
-#define WEFTI_POLLER_BATCH 256 /* B57: completions a turn */
-
 struct wefti_poller_kind {
     const char *name;
     int (*open)(struct wefti_poller *poller);
@@ -23,7 +21,7 @@ struct wefti_poller_kind {
     int (*add)(struct wefti_poller *poller, int fd, void *tag);
     int (*arm)(struct wefti_poller *poller, int fd, void *tag, uint32_t what, bool again);
     void (*remove)(struct wefti_poller *poller, int fd);
-    int (*wait)(struct wefti_poller *poller, struct wefti_poll_event *events, int room, int64_t until);
+    int (*wait)(struct wefti_poller *poller, struct wefti_poll_event *events, int64_t until);
     bool (*begin)(struct wefti_poller *poller, const struct wefti_poll_op *op, void *tag);
     bool (*cancel)(struct wefti_poller *poller, void *tag);
 };

@@ -48,7 +48,7 @@ void wefti_helper_end(struct wefti_helper *helper) {
     } else {
         memcpy(record->bytes, helper->small, sizeof helper->small);
     }
-    if (!wefti_mailbox_push_system(process, wefti_pid_generation(helper->pid), record)) /* H2 */
+    if (!wefti_mailbox_push_system(process, helper->pid, record)) /* H2 */
         wefti_message_free(table, record);
 }
 
@@ -93,7 +93,7 @@ int wefti_helper_go(const weft_command *command, void (*fn)(struct wefti_job_for
     struct wefti_job_for *job = wefti_alloc(bytes);
     if (!job)
         return -ENOMEM;
-    static const struct wefti_owner_kind kind = {ended, NULL};
+    static const struct wefti_owner_kind kind = {ended, NULL, NULL};
     job->owner.kind = &kind;
     job->fn = fn;
     job->bytes = bytes;

@@ -16,6 +16,7 @@
  * Checked by.  test/model/process_link.c
  */
 #include "process/helper.h"
+#include "process/relay.h"
 
 static struct wefti_message *next_of(struct wefti_message *record) { return wefti_message_of(record->link.next); }
 
@@ -47,6 +48,8 @@ static struct wefti_message *take_out(struct wefti_process *process, weft_pid to
 
 int wefti_monitor_add(struct wefti_processes *table, weft_pid pid, weft_pid to, uint64_t monitor,
                       struct wefti_message **out) {
+    if (WEFTI_UNLIKELY(wefti_pid_node(pid)))
+        return wefti_relay_monitor(table, pid, to, monitor);
     struct wefti_message *record = new_record(table, pid, to, monitor);
     if (!record)
         return -ENOMEM;
@@ -80,18 +83,22 @@ bool wefti_monitor_remove(struct wefti_processes *table, weft_pid pid, struct we
 /* -- Ending ---------------------------------------------------------------------------------------------------- */
 
 /* The record is the message. */
-static void tell(struct wefti_processes *table, struct wefti_message *record, int reason) {
+void wefti_monitor_tell(struct wefti_processes *table, struct wefti_message *record, int reason) {
     weft_pid to = record->record.to;
+    if (WEFTI_UNLIKELY(wefti_pid_node(to))) {
+        wefti_relay_down(table, record, reason);
+        return;
+    }
     struct wefti_process *process = wefti_process_find(table, to);
     record->error = reason;
-    if (!process || !wefti_mailbox_push_system(process, wefti_pid_generation(to), record))
+    if (!process || !wefti_mailbox_push_system(process, to, record))
         wefti_message_free(table, record);
 }
 
 /* E2 and E3. */
 static void tell_linked(struct wefti_processes *table, struct wefti_message *record, int reason) {
     weft_pid to = record->record.to;
-    bool first = false, trap = false;
+    bool trap = false;
     struct weft_task *condemned = NULL;
     struct wefti_process *process = wefti_process_lock(table, to);
     struct wefti_message *others = take_out(process, record->from);
@@ -99,12 +106,12 @@ static void tell_linked(struct wefti_processes *table, struct wefti_message *rec
         trap = others && process->trap_exit;
         record->error = reason;
         if (trap)
-            first = wefti_mailbox_put_system(process, record);
+            wefti_mailbox_put_system(process, record);
         else if (others && reason)
             condemned = wefti_process_condemn(process, reason);
         wefti_lock_give(&process->lock);
     }
-    if (first)
+    if (trap)
         wefti_mailbox_wake(process);
     if (condemned)
         wefti_process_execute(condemned); /* E3 */
@@ -120,7 +127,7 @@ void wefti_links_end(struct wefti_processes *table, struct wefti_message *links,
             wefti_helper_cancel(links); /* helper.h, E2 */
             wefti_message_free(table, links);
         } else if (links->tag)
-            tell(table, links, reason);
+            wefti_monitor_tell(table, links, reason);
         else
             tell_linked(table, links, reason);
     }
@@ -233,8 +240,8 @@ int weft_monitor(weft_pid pid, uint64_t *monitor) {
     weft_pid me = wefti_process_pid(self);
     uint64_t number = wefti_monitor_number(self, pid);
     int error = wefti_monitor_add(self->table, pid, me, number, NULL);
-    if (error == -ESRCH)
-        error = wefti_mailbox_tell(self->table, me, WEFT_MESSAGE_DOWN, number, pid, -ESRCH, NULL, 0);
+    if (error && error != -ENOMEM) /* it has ended; or its relay refuses, and nobody knows */
+        error = wefti_mailbox_tell(self->table, me, WEFT_MESSAGE_DOWN, number, pid, error, NULL, 0);
     if (!error)
         *monitor = number;
     return error;
@@ -246,15 +253,16 @@ int weft_demonitor(uint64_t monitor) {
         return -EINVAL;
     weft_pid me = wefti_process_pid(self);
     struct wefti_process *process = wefti_process_at(self->table, wefti_pid_index(monitor));
-    if (!process)
-        return -ESRCH;
-    wefti_lock_take(&process->lock);
-    struct wefti_message *record =
-        wefti_process_is_there(process) ? wefti_record_find(process, me, monitor) : NULL; /* else it has no list */
-    if (record)
-        wefti_record_take(process, record);
-    wefti_lock_give(&process->lock);
-    if (record)
-        wefti_message_free(self->table, record);
-    return record ? 0 : -ESRCH;
+    struct wefti_message *record = NULL;
+    if (process) {
+        wefti_lock_take(&process->lock);
+        record = wefti_process_is_there(process) ? wefti_record_find(process, me, monitor) : NULL; /* else no list */
+        if (record)
+            wefti_record_take(process, record);
+        wefti_lock_give(&process->lock);
+    }
+    if (!record) /* or it is about a process behind a relay */
+        return wefti_relay_demonitor(self->table, WEFT_PID_NONE, me, monitor) ? 0 : -ESRCH;
+    wefti_message_free(self->table, record);
+    return 0;
 }

@@ -1,12 +1,12 @@
-/* mailbox.c - the lanes that messages wait in, and bounded mailboxes (process.h has the protocol). */
+/* mailbox.c - the lane that messages and system events wait in, and bounded mailboxes (process.h has the protocol). */
 #include <string.h>
 
 #include "process/process.h"
 #include "task/account.h"
 
-/* -- Lanes --------------------------------------------------------------------------------------------------- */
+/* -- The lane ------------------------------------------------------------------------------------------------ */
 
-/* table: of a message; NULL: the system says something. */
+/* table: for a message; NULL: for a system event, which also wakes a class that waits for commands. */
 static void wake(struct wefti_processes *table, struct wefti_process *process) {
     struct weft_task *task =
         load_relaxed(&process->task); /* after O2; should it have ended, any task that was there will do */
@@ -31,52 +31,114 @@ static inline bool put(wefti_lane *lane, uint32_t generation, struct wefti_messa
     return true;
 }
 
-static inline bool push(struct wefti_processes *table, struct wefti_process *process, wefti_lane *lane,
-                        uint32_t generation, struct wefti_message *message) {
-    bool first;
-    if (!put(lane, generation, message, &first))
-        return false;
-    if (first)
-        wake(table, process);
-    return true;
-}
-
-bool wefti_mailbox_push_system(struct wefti_process *process, uint32_t generation, struct wefti_message *message) {
-    return push(NULL, process, &process->system, generation, message);
-}
-
-bool wefti_mailbox_put_system(struct wefti_process *process, struct wefti_message *message) {
-    bool first = false;
-    uint32_t generation = wefti_pid_generation(wefti_process_pid(process));
-    bool open = put(&process->system, generation, message, &first);
-    wefti_assert(open, generation); /* it is alive */
-    return first;
-}
-
-void wefti_mailbox_wake(struct wefti_process *process) { wake(NULL, process); }
-
-/* Behind `into`: newest first as they lie there, turned round. */
-static inline void append_lane(struct wefti_link *item, struct wefti_chain *into) {
+/* Appends a lane's items, which lie newest first, to `into`, oldest first.  Returns 0 if all of them are messages. */
+static inline uint8_t append_lane(struct wefti_link *item, struct wefti_chain *into) {
     struct wefti_link *first = NULL, *last = item;
     uint32_t count = 0;
+    uint8_t others = 0;
     for (struct wefti_link *below; item; item = below, count++) {
+        others |= wefti_message_of(item)->type ^ WEFT_MESSAGE;
         below = item->next;
         item->next = first;
         first = item;
     }
     if (!count)
-        return;
+        return 0;
     *(into->count ? &into->last->next : &into->first) = first;
     into->last = last;
     into->count += count;
+    return others;
 }
 
-static inline void take_lane(wefti_lane *lane, struct wefti_chain *into) {
-    uint64_t found = load_relaxed(lane); /* only the process itself empties it */
-    if (found & WEFTI_LANE_POINTER) {
-        found = xchg_acquire(lane, found & ~WEFTI_LANE_POINTER); /* P1, pairs with S1 */
-        append_lane(wefti_lane_first(found), into);
+/* -- Requests to end, of which two side by side are one -------------------------------------------------------- */
+
+/* That of a runtime that stops comes once, and is not merged. */
+static bool is_request(const struct wefti_link *item) {
+    const struct wefti_message *message = (const struct wefti_message *)(const void *)item;
+    return message->type == WEFT_MESSAGE_CANCEL && message->error == -ECANCELED;
+}
+
+static struct wefti_link *unlink_behind(struct wefti_chain *chain, struct wefti_link *before) {
+    struct wefti_link **at = before ? &before->next : &chain->first, *item = *at;
+    *at = item->next;
+    if (chain->last == item)
+        chain->last = before;
+    chain->count--;
+    return item;
+}
+
+struct wefti_message *wefti_mailbox_unlink(struct wefti_chain *chain, struct wefti_link *before,
+                                           struct wefti_chain *merged) {
+    struct wefti_link *item = unlink_behind(chain, before);
+    if (before && before->next && is_request(before) && is_request(before->next))
+        wefti_chain_append(merged, unlink_behind(chain, before));
+    return wefti_message_of(item);
+}
+
+/* -- System events ----------------------------------------------------------------------------------------------- */
+
+static bool is_stop(const struct wefti_message *message) {
+    return message->type == WEFT_MESSAGE_CANCEL && message->error == -ESHUTDOWN;
+}
+
+/* The item behind `before` goes to the front. */
+static void move_to_front(struct wefti_chain *chain, struct wefti_link *before) {
+    struct wefti_link *item = unlink_behind(chain, before);
+    item->next = chain->first;
+    chain->first = item;
+    chain->count++;
+}
+
+struct came {
+    bool request; /* a request to end */
+    bool
+        stop; /* the runtime stops: that is in front of all now, for a long queue must not keep the program from ending */
+};
+
+/* Counts the system events in `pending` behind `before` (NULL: in all of it), which have just come.  A request that came right behind another goes
+ * to `merged`. */
+static struct came count_system(struct wefti_process *process, struct wefti_link *before, struct wefti_chain *merged) {
+    struct came came = {false, false};
+    for (struct wefti_link *item = before ? before->next : process->pending.first, *next; item; item = next) {
+        const struct wefti_message *message = wefti_message_of(item);
+        next = item->next;
+        came.request |= is_request(item);
+        if (before && is_request(before) && is_request(item)) {
+            wefti_chain_append(merged, unlink_behind(&process->pending, before));
+            continue;
+        }
+        process->system_count += message->type != WEFT_MESSAGE;
+        came.stop |= is_stop(message);
+        if (before && is_stop(message))
+            move_to_front(&process->pending, before);
+        else
+            before = item;
     }
+    process->has_system = process->system_count != 0;
+    return came;
+}
+
+/* The lane had system events in it.  As wefti_mailbox_take. */
+static __attribute__((noinline)) bool see_system(struct wefti_process *process, struct wefti_link *before) {
+    struct wefti_chain merged = {NULL, NULL, 0};
+    struct came came = count_system(process, before, &merged);
+    if (came.request) {
+        wefti_lock_take(&process->lock);
+        process->newest_cancel = NULL; /* R1 */
+        wefti_lock_give(&process->lock);
+    }
+    wefti_messages_free(process->table, &merged);
+    return came.stop;
+}
+
+/* As wefti_mailbox_take. */
+static inline bool take_lane(struct wefti_process *process) {
+    uint64_t found = load_relaxed(&process->messages); /* only the process itself empties it */
+    if (!(found & WEFTI_LANE_POINTER))
+        return false;
+    found = xchg_acquire(&process->messages, found & ~WEFTI_LANE_POINTER); /* P1, pairs with S1 */
+    struct wefti_link *before = process->pending.count ? process->pending.last : NULL;
+    return WEFTI_UNLIKELY(append_lane(wefti_lane_first(found), &process->pending)) && see_system(process, before);
 }
 
 static void append_chain(struct wefti_chain *into, struct wefti_chain *from) {
@@ -90,8 +152,7 @@ static void append_chain(struct wefti_chain *into, struct wefti_chain *from) {
 
 void wefti_mailbox_open(struct wefti_process *process, bool handed) {
     uint64_t open = wefti_lane_word(wefti_pid_generation(load_own(&process->pid)), NULL);
-    store_relaxed(&process->handed, handed); /* published by the next two */
-    store_release(&process->system, open); /* O2, pairs with S1 */
+    store_relaxed(&process->handed, handed); /* published by the next, or by A1 */
     if (!process->bounded)
         store_release(&process->messages, handed ? open : open | WEFTI_LANE_QUEUED); /* O2, pairs with S1 */
 }
@@ -106,24 +167,69 @@ static bool has_room(const struct wefti_process_rest *box, const struct wefti_me
     return fits(box, box->queued + 1, box->queued_bytes + wefti_message_weight(message));
 }
 
-/* True: it is the first, and the process is to be woken. */
-static bool append(struct wefti_process_rest *box, struct wefti_message *message) {
+/* Whether it takes up room.  System events do not, nor does the answer that a fiber waits for (send_answer). */
+static bool counts(const struct wefti_process *process, const struct wefti_message *message) {
+    return message->type == WEFT_MESSAGE && !(process->is_fiber && wefti_message_is_answer(message));
+}
+
+/* Something that takes up no room.  Returns true if it is the first. */
+static bool append_free(struct wefti_process_rest *box, struct wefti_message *message) {
     bool first = box->ordered.count == 0;
     wefti_chain_append(&box->ordered, &message->link);
-    box->queued++;
-    box->queued_bytes += wefti_message_weight(message);
     store_relaxed(&box->ordered_count, box->ordered.count); /* a look; the wake orders it */
     return first;
 }
 
-/* The oldest go, until the rest fits. */
-static void trim(const struct wefti_process_rest *box, struct wefti_chain *chain, uint64_t *bytes,
-                 struct wefti_chain *dropped) {
-    while (!fits(box, chain->count, *bytes)) {
-        struct wefti_link *oldest = wefti_chain_take(chain);
-        *bytes -= wefti_message_weight(wefti_message_of(oldest));
-        wefti_chain_append(dropped, oldest);
+/* Returns true if it is the first, and the process is to be woken. */
+static bool append(struct wefti_process_rest *box, struct wefti_message *message) {
+    box->queued++;
+    box->queued_bytes += wefti_message_weight(message);
+    return append_free(box, message);
+}
+
+/* Which messages of a chain are dropped, and what is known of the chain. */
+struct trim {
+    struct wefti_chain *chain;
+    struct wefti_link *
+        *to; /* what takes up no room at the front of the chain has been passed over up to here; NULL: nothing has */
+    uint32_t *count; /* of messages that take up room */
+    uint64_t *bytes; /* ... and theirs */
+    struct wefti_chain *dropped, *merged;
+};
+
+/* The oldest messages go until the rest fits; all: every one.  What takes up no room stays. */
+static void drop_oldest(const struct wefti_process *process, struct trim trim, bool all) {
+    while (*trim.count && (all || !fits(wefti_rest(process), *trim.count, *trim.bytes))) {
+        struct wefti_link *oldest = *trim.to ? (*trim.to)->next : trim.chain->first;
+        if (!counts(process, wefti_message_of(oldest))) {
+            *trim.to = oldest;
+            continue;
+        }
+        wefti_mailbox_unlink(trim.chain, *trim.to, trim.merged);
+        *trim.count -= 1;
+        *trim.bytes -= wefti_message_weight(wefti_message_of(oldest));
+        wefti_chain_append(trim.dropped, oldest);
     }
+}
+
+/* dropped: empty. */
+static void drop_oldest_ordered(struct wefti_process *process, struct wefti_chain *dropped) {
+    struct wefti_process_rest *box = wefti_rest(process);
+    drop_oldest(process,
+                (struct trim){&box->ordered, &process->trimmed_to, &box->queued, &box->queued_bytes, dropped, dropped},
+                false);
+    process->outdated |= dropped->count != 0; /* the newest has not gone: ordered_count is not 0 */
+}
+
+static void drop_oldest_pending(struct wefti_process *process, bool all, struct wefti_chain *dropped) {
+    struct wefti_link *to = NULL;
+    struct wefti_chain merged = {NULL, NULL, 0};
+    drop_oldest(process,
+                (struct trim){&process->pending, &to, &process->pending_count, &wefti_rest(process)->pending_bytes,
+                              dropped, &merged},
+                all);
+    process->system_count -= merged.count;
+    append_chain(dropped, &merged);
 }
 
 /* The first of those who wait, if there is room for it now.  Under the lock, which is given back.  False: it was not so, or the process has ended, and
@@ -164,22 +270,23 @@ static int wait_for_room(struct wefti_processes *table, struct wefti_process *pr
     return why;
 }
 
-/* Under the lock, which is given back.  To a bounded mailbox the one answer that is waited for comes as what the system says does, or else a full
- * one would keep it out, and the process waits for nothing else.  It is no larger than a message may be: whoever answers must not fill the memory of one
- * that has a bound. */
-static int send_answer(struct wefti_processes *table, struct wefti_process *process, weft_pid to,
-                       struct wefti_message *message) {
+/* Under the lock, which is given back.  In a bounded mailbox the one answer that is waited for takes up no room, as a system event: a full mailbox
+ * would keep it out, and the process waits for nothing else.  It is no larger than a message may be: whoever answers must not fill the memory of a
+ * process that has a bound. */
+static int send_answer(struct wefti_processes *table, struct wefti_process *process, struct wefti_message *message) {
     bool awaited = process->awaits && wefti_rest(process)->asking == message->tag;
     uint64_t most = wefti_rest(process)->max_bytes;
-    bool fits_in = !most || message->size <= most;
-    process->awaits &= !(awaited && fits_in);
+    bool fits_in = !most || message->size <= most, first = false;
+    if (awaited && fits_in) {
+        process->awaits = false;
+        first = append_free(wefti_rest(process), message);
+    }
     wefti_lock_give(&process->lock);
-    if (awaited && !fits_in)
-        return -EMSGSIZE; /* it may say something shorter */
-    if (awaited)
-        return wefti_mailbox_push_system(process, wefti_pid_generation(to), message) ? 0 : -ESRCH;
-    wefti_message_free(table, message); /* too late, or a second one */
-    return 0;
+    if (first)
+        wake(table, process);
+    if (!awaited)
+        wefti_message_free(table, message); /* too late, or a second one */
+    return awaited && !fits_in ? -EMSGSIZE : 0; /* it may say something shorter */
 }
 
 /* The lane was closed: a bounded mailbox, or none. */
@@ -193,15 +300,14 @@ static int send_bounded(struct wefti_processes *table, weft_pid to, struct wefti
     int error = 0;
     bool first = false;
     if (process->bounded && process->is_fiber && wefti_message_is_answer(message))
-        return send_answer(table, process, to, message);
+        return send_answer(table, process, message);
     if (!process->bounded) {
         error = -ESRCH; /* it had not begun when we looked */
     } else if (box->max_bytes && message->size > box->max_bytes) {
         error = -EMSGSIZE;
     } else if (process->policy == WEFT_MAILBOX_DROP_OLDEST) {
         first = append(box, message);
-        trim(box, &box->ordered, &box->queued_bytes, &dropped);
-        process->outdated |= dropped.count != 0; /* it has not gone itself: ordered_count is not 0 */
+        drop_oldest_ordered(process, &dropped);
     } else if (!box->senders.first && has_room(box, message)) {
         first = append(box, message);
     } else if (process->policy == WEFT_MAILBOX_DROP_NEWEST) {
@@ -225,6 +331,7 @@ static int send_bounded(struct wefti_processes *table, weft_pid to, struct wefti
 void wefti_mailbox_make_room(struct wefti_process *process, uint32_t count, uint64_t bytes) {
     struct wefti_process_rest *box = wefti_rest(process);
     box->pending_bytes -= bytes;
+    process->pending_count -= count;
     if (process->policy == WEFT_MAILBOX_DROP_OLDEST)
         return;
     wefti_lock_take(&process->lock);
@@ -235,52 +342,57 @@ void wefti_mailbox_make_room(struct wefti_process *process, uint32_t count, uint
         wefti_lock_take(&process->lock);
 }
 
-static void take_ordered(struct wefti_process *process) {
+/* As wefti_mailbox_take. */
+static bool take_ordered(struct wefti_process *process) {
     struct wefti_chain dropped = {NULL, NULL, 0};
     struct wefti_process_rest *box = wefti_rest(process);
-    wefti_lock_take(&process->lock);
+    wefti_lock_take(&process->lock); /* R1 */
     if (process->outdated) { /* a large message may have been the end of these, and have gone itself */
-        append_chain(&dropped, &process->pending);
-        box->pending_bytes = 0;
+        drop_oldest_pending(process, true, &dropped);
         process->outdated = false;
     }
     for (struct wefti_link *item = box->ordered.count ? box->ordered.first : NULL; item; item = item->next)
-        box->pending_bytes += wefti_message_weight(wefti_message_of(item));
+        if (counts(process, wefti_message_of(item))) {
+            box->pending_bytes += wefti_message_weight(wefti_message_of(item));
+            process->pending_count++;
+        }
+    struct wefti_link *before = process->pending.count ? process->pending.last : NULL;
     append_chain(&process->pending, &box->ordered);
+    bool changed = count_system(process, before, &dropped).stop;
     store_relaxed(&box->ordered_count, 0); /* a look */
+    process->trimmed_to = NULL;
     if (process->policy == WEFT_MAILBOX_DROP_OLDEST) { /* what was unread before counts as well */
+        box->queued = 0;
         box->queued_bytes = 0;
-        trim(box, &process->pending, &box->pending_bytes, &dropped);
+        drop_oldest_pending(process, false, &dropped);
+        changed = true;
     }
     wefti_lock_give(&process->lock);
     if (!dropped.count)
-        return;
+        return changed;
     bool blocked = process->blocked; /* of a fiber false: as in its filter, a release function must not receive */
     process->blocked |= process->is_fiber;
     wefti_messages_free(process->table, &dropped);
     process->blocked = blocked;
+    return changed;
 }
 
 /* -- The process --------------------------------------------------------------------------------------------- */
 
-void wefti_mailbox_take(struct wefti_process *process) {
-    if (WEFTI_UNLIKELY(load_relaxed(&process->system) & WEFTI_LANE_POINTER)) { /* a look, as in take_lane */
-        take_lane(&process->system, &process->urgent);
-        process->has_urgent = true;
-    }
-    take_lane(&process->messages, &process->pending);
-    if (WEFTI_UNLIKELY(process->bounded) &&
-        load_relaxed(&wefti_rest(process)->ordered_count)) /* a look; who makes it so wakes us */
-        take_ordered(process);
+bool wefti_mailbox_take(struct wefti_process *process) {
+    if (WEFTI_LIKELY(!process->bounded))
+        return take_lane(process);
+    return load_relaxed(&wefti_rest(process)->ordered_count) && take_ordered(process); /* a look; the sender wakes us */
 }
 
 void wefti_mailbox_close(struct wefti_process *process, struct wefti_chain *unread) {
     struct wefti_process_rest *rest = wefti_rest(process);
-    append_lane(wefti_lane_first(xchg_acquire(&process->system, WEFTI_LANE_CLOSED)), unread); /* X1, pairs with S1 */
     append_lane(wefti_lane_first(xchg_acquire(&process->messages, WEFTI_LANE_CLOSED)), unread); /* X1, pairs with S1 */
-    append_chain(unread, &process->urgent);
-    process->has_urgent = false;
     append_chain(unread, &process->pending);
+    process->has_system = false;
+    process->system_count = process->pending_count = 0;
+    process->newest_cancel = NULL; /* and trimmed_to */
+    process->passed = NULL;
     if (process->is_fiber && rest->current) {
         wefti_chain_append(unread, &rest->current->link);
         rest->current = NULL;
@@ -321,43 +433,80 @@ int wefti_mailbox_tell(struct wefti_processes *table, weft_pid to, uint8_t type,
         return -ENOMEM;
     message->from = from;
     message->error = error;
-    if (wefti_mailbox_push_system(process, wefti_pid_generation(to), message))
+    if (wefti_mailbox_push_system(process, to, message))
         return 0;
     wefti_message_free(table, message);
     return -ESRCH;
 }
 
+/* C1: whether the newest thing in the mailbox is a request to end that has not been taken out.  (One that has been taken out, and whose R1 is still
+ * to come, may be seen here: it will be read after that.  Until R1 its memory is not used again.) */
+static bool ends_in_request(struct wefti_process *process) {
+    if (process->bounded) {
+        const struct wefti_chain *ordered = &wefti_rest(process)->ordered;
+        return ordered->count && is_request(ordered->last);
+    }
+    return process->newest_cancel &&
+           wefti_lane_first(load_relaxed(&process->messages)) == &process->newest_cancel->link; /* R1 orders it */
+}
+
 int wefti_mailbox_ask_to_end(struct wefti_processes *table, weft_pid to, weft_pid from) {
     struct wefti_message *message = wefti_message_new(table, WEFT_MESSAGE_CANCEL, 0, NULL, 0); /* not under the lock */
     struct wefti_process *process = wefti_process_lock(table, to);
-    bool needed = process && !process->asked, first = false;
+    bool needed = process && !ends_in_request(process); /* C1 */
     int error = !process ? -ESRCH : needed && !message ? -ENOMEM : 0;
-    if (needed && message) { /* C1 */
+    if (needed && message) {
         message->from = from;
         message->error = -ECANCELED;
-        process->asked = true;
-        first = wefti_mailbox_put_system(process, message);
+        wefti_mailbox_put_system(process, message);
+        if (!process->bounded)
+            process->newest_cancel = message;
     }
     if (process)
         wefti_lock_give(&process->lock);
-    if (first)
+    if (needed && message)
         wake(NULL, process); /* C2 */
-    if (!needed && message)
+    else if (message)
         wefti_message_free(table, message);
     return error;
 }
 
-void wefti_mailbox_heard(struct wefti_process *process, const struct wefti_message *message) {
-    if (WEFTI_LIKELY(message->type != WEFT_MESSAGE_CANCEL) || message->error != -ECANCELED) /* that of a stop: `told` */
-        return;
-    wefti_lock_take(&process->lock);
-    process->asked = false; /* R1 */
-    wefti_lock_give(&process->lock);
-}
-
 int wefti_mailbox_send(struct wefti_processes *table, struct wefti_process *process, weft_pid to,
                        struct wefti_message *message, int64_t until) {
-    if (WEFTI_LIKELY(push(table, process, &process->messages, wefti_pid_generation(to), message)))
-        return 0;
-    return send_bounded(table, to, message, until);
+    bool first;
+    if (WEFTI_UNLIKELY(!put(&process->messages, wefti_pid_generation(to), message, &first)))
+        return send_bounded(table, to, message, until);
+    if (first)
+        wake(table, process);
+    return 0;
 }
+
+void wefti_mailbox_put_system(struct wefti_process *process, struct wefti_message *message) {
+    if (process->bounded) {
+        append_free(wefti_rest(process), message);
+        return;
+    }
+    bool first;
+    uint32_t generation = wefti_pid_generation(wefti_process_pid(process));
+    bool open = put(&process->messages, generation, message, &first);
+    wefti_assert(open, generation); /* it is alive */
+}
+
+bool wefti_mailbox_push_system(struct wefti_process *process, weft_pid to, struct wefti_message *message) {
+    bool first;
+    if (WEFTI_UNLIKELY(!put(&process->messages, wefti_pid_generation(to), message, &first))) {
+        process = wefti_process_lock(process->table, to); /* bounded, or none */
+        if (!process)
+            return false;
+        bool bounded = process->bounded; /* else it had not begun when we looked */
+        if (bounded)
+            append_free(wefti_rest(process), message);
+        wefti_lock_give(&process->lock);
+        if (!bounded)
+            return false;
+    }
+    wake(NULL, process);
+    return true;
+}
+
+void wefti_mailbox_wake(struct wefti_process *process) { wake(NULL, process); }

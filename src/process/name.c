@@ -8,7 +8,6 @@
 
 #include "process/process.h"
 
-#define NAME_MAX_SIZE 64u
 #define BUCKETS 64u     /* at first */
 #define PUBLISH_FEW 64u /* members of a group that need no memory */
 
@@ -25,7 +24,7 @@ struct wefti_name {
     size_t count;
     uint32_t hash;
     bool group;
-    char text[NAME_MAX_SIZE];
+    char text[WEFTI_NAME_SIZE];
 };
 
 struct wefti_names {
@@ -143,7 +142,7 @@ static struct wefti_member **member_of(struct wefti_process *process, const stru
 /* The lock is held from here to unlock, when it succeeds. */
 static int lock_names(struct weft_runtime *rt, const char *name, struct wefti_processes **out) {
     struct wefti_processes *table = wefti_processes_of(rt, true);
-    if (!name || !*name || strlen(name) >= NAME_MAX_SIZE)
+    if (!name || !*name || strlen(name) >= WEFTI_NAME_SIZE)
         return -EINVAL;
     if (!table)
         return rt || wefti_worker_self() ? -ENOMEM : -EINVAL;

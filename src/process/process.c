@@ -1,7 +1,10 @@
 /* process.c - starting and ending processes. */
 #include "process/process.h"
+#include "process/context.h"
 
 #include <string.h>
+
+#include "budget/profile.h"
 
 /* -- Who am I ---------------------------------------------------------------------------------------------- */
 
@@ -66,7 +69,7 @@ static void ended(struct wefti_process *process, int status) {
 static void fiber_ended(struct wefti_fiber *fiber) {
     ended(wefti_process_of(&fiber->task), load_own(&fiber->task.status));
 }
-const struct wefti_owner_kind wefti_process_owner = {fiber_ended, NULL};
+const struct wefti_owner_kind wefti_process_owner = {fiber_ended, NULL, NULL};
 
 /* The drop function of a class's task. */
 static void class_ended(void *state) {
@@ -75,6 +78,7 @@ static void class_ended(void *state) {
     struct weft_task *task = load_own(&process->task);
     if (header->class_->close)
         header->class_->close(header + 1);
+    wefti_start_free(task->pointer);
     ended(process, load_own(&task->status));
 }
 
@@ -135,17 +139,28 @@ static bool has_method(const weft_process_class *class_, const char *method) {
     return false;
 }
 
+/* A class of an earlier header has no such field. */
+static bool has_init_ctx(const weft_process_class *class_) {
+    return class_->size >= sizeof *class_ && class_->init_ctx != NULL;
+}
+
+/* The payloads: one of two forms, and a list only for a class that takes one. */
+static bool has_bad_inputs(const weft_process_spec *spec) {
+    return spec->input_count && (!spec->class_ || !spec->inputs || spec->input || spec->input_size ||
+                                 (spec->input_count > 1 && !has_init_ctx(spec->class_)));
+}
+
 static int check(const weft_process_spec *spec) {
     const weft_process_class *class_ = spec->class_;
     if (!spec->fn == !class_ || (unsigned)spec->policy > WEFT_MAILBOX_DROP_OLDEST)
         return -EINVAL;
-    if (class_ && (spec->fund || spec->budget || spec->cap || class_->size < sizeof *class_ || !class_->step ||
+    if (class_ && (spec->fund || spec->budget || spec->cap || class_->size < WEFTI_CLASS_SIZE_MIN || !class_->step ||
                    class_->state_size > WEFT_PROCESS_STATE_MAX || !has_method(class_, spec->method)))
         return -EINVAL;
-    return 0;
+    return has_bad_inputs(spec) || (spec->context && !class_) ? -EINVAL : 0;
 }
 
-/* A slot that nobody knows yet becomes this process; its lanes are closed. */
+/* A slot that nobody knows yet becomes this process; its lane is closed. */
 static void settle_in(struct wefti_process *process, const weft_process_spec *spec) {
     process->is_fiber = spec->fn != NULL;
     process->blocked = process->idle = false;
@@ -154,7 +169,7 @@ static void settle_in(struct wefti_process *process, const weft_process_spec *sp
     process->bounded = spec->max_messages || spec->max_bytes;
     process->policy = (uint8_t)spec->policy;
     process->trap_exit = spec->trap_exit;
-    process->told = process->awaits = process->outdated = process->asked = false;
+    process->told = process->awaits = process->outdated = false;
     process->reason = 0;
     store_relaxed(&process->wake_blocked, spec->wake_blocked_on_message); /* O2 publishes it, and the next */
     store_relaxed(&process->receiving, !process->is_fiber);
@@ -181,6 +196,32 @@ static int make_fiber(struct weft_runtime *rt, struct wefti_process *process, co
     return wefti_fiber_make(rt, &fiber, &wefti_rest(process)->owner, room);
 }
 
+/* Calls init, or init_ctx with a copy of what the spec points to, which the task then has: NULL if there is nothing to copy. */
+static int call_init(const weft_process_spec *spec, struct weft_task *task, weft_pid self, void *state) {
+    static const weft_context empty = {.size = sizeof empty, .deadline = WEFT_NEVER};
+    const weft_process_class *class_ = spec->class_;
+    bool takes_context = has_init_ctx(class_);
+    struct wefti_start *start = NULL;
+    int error = 0;
+    task->pointer = NULL;
+    if (WEFTI_UNLIKELY(spec->context || spec->input_count || (takes_context && (spec->input || spec->input_size))))
+        error = wefti_start_copy(spec, &start);
+    if (error)
+        return error;
+    if (takes_context)
+        error = class_->init_ctx(state, self, spec->method, start ? &start->context : &empty,
+                                 start ? start->inputs : NULL, start ? start->input_count : 0);
+    else if (class_->init && start && start->input_count)
+        error = class_->init(state, self, spec->method, start->inputs[0].data, start->inputs[0].size);
+    else if (class_->init)
+        error = class_->init(state, self, spec->method, spec->input, spec->input_size);
+    if (error)
+        wefti_start_free(start);
+    else
+        task->pointer = start; /* its state lies behind the task, so that the field is free */
+    return error;
+}
+
 /* A class: init runs here, in the caller, so that its refusal is the caller's error (W4). */
 static int make_class(struct weft_runtime *rt, struct wefti_process *process, const weft_process_spec *spec,
                       struct wefti_room *room) {
@@ -202,8 +243,7 @@ static int make_class(struct weft_runtime *rt, struct wefti_process *process, co
     header->process = process;
     header->class_ = class_;
     memset(header + 1, 0, class_->state_size);
-    if (class_->init)
-        error = class_->init(header + 1, wefti_process_pid(process), spec->method, spec->input, spec->input_size);
+    error = call_init(spec, task, wefti_process_pid(process), header + 1);
     struct wefti_worker *w = wefti_worker_here(); /* init may have waited, and be on another by now */
     room->w = w && w->rt == rt ? w : NULL;
     if (!error)
@@ -240,6 +280,8 @@ static void disappear(struct weft_task *task) {
     struct wefti_process_header *header = process->is_fiber ? NULL : wefti_task_state(task);
     if (header && header->class_->close)
         header->class_->close(header + 1);
+    if (header)
+        wefti_start_free(task->pointer);
 }
 
 static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, bool own, struct wefti_process *linked,
@@ -257,6 +299,8 @@ static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, bool ow
     }
     if (error || (error = check(spec)))
         return error;
+    if (WEFTI_UNLIKELY(load_relaxed(&rt->limited)) && (error = wefti_admit_process(rt))) /* set with the profile */
+        return error;
     struct wefti_processes *table = wefti_processes_of(rt, true);
     if (!table)
         return -ENOMEM;
@@ -269,7 +313,7 @@ static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, bool ow
     weft_pid self = wefti_process_pid(process), before = pid ? *pid : WEFT_PID_NONE;
     uint64_t number = monitor ? wefti_monitor_number(linked, self) : 0;
     error = spec->fn ? make_fiber(rt, process, spec, &room) : make_class(rt, process, spec, &room);
-    if (error) { /* init knew its pid, but its lanes are closed, and it was not alive */
+    if (error) { /* init knew its pid, but its lane is closed, and it was not alive */
         wefti_process_give(process, wefti_worker_here());
         return error;
     }

@@ -2,10 +2,11 @@
  *
  * What.   A process lives in a slot of its runtime's table; a pid is the slot's index and a generation.  Slots are reused and never given
  *         back while the runtime lives, so looking at one is always safe.
- * Words.  lane: the newest message of a stack, below the lower bits of the generation (0: closed).  Two lanes: messages, and what the
- *         system says.  A bounded mailbox keeps its messages in `ordered` instead, under the slot's lock, and its lane stays closed.
+ * Words.  lane: the newest message of a stack, below the lower bits of the generation (0: closed).
+ *         system event: a message of any type but WEFT_MESSAGE: a completion, DOWN, EXIT, CANCEL.
+ *         A bounded mailbox keeps what has come in `ordered` instead, under the slot's lock, and its lane stays closed.
  * Race.   start:  O1 the task's fields, its word      sender: S1 push with the pid's generation
- *                 O2 open the lanes                           S2 it was empty: wake the task
+ *                 O2 open the lane                            S2 it was empty, or a system event was pushed: wake the task
  *                                                     process: P1 take all: exchange for empty
  *                                                              P2 nothing taken, nothing left over: PENDING
  *                                                     end:     X1 exchange for closed
@@ -15,7 +16,11 @@
  *         S2 after S1 finds the task idle, or sets NOTIFIED, which the runner captures after P2 (word.h); if S1 comes before P1 it
  *         is taken.  Who finds the lane not empty need not wake: whoever made it so did, or will.  O2 opens it so, as QUEUED: the task is
  *         about to be queued, and its first P1 comes after that.
+ *         A message does not wake a class that waits for commands (W34), so a system event wakes the task whatever it finds in the lane.
  *         The task that S2 wakes may have gone meanwhile: wefti_wake_loosely.
+ * Order.  What one producer pushes, messages and system events alike, arrives in the order in which it was pushed: there is one lane, P1 takes
+ *         all of it, and appends it to `pending` oldest first.  send.c appends to `pending` directly only while the lane is empty.
+ *         The event that says that the runtime stops goes to the front.
  *         The lane has 22 bits of the generation, the pid all 32: to be deceived, a sender would have to stop between looking at the slot and
  *         S1 for exactly a multiple of four million owners.
  * Start.  start:  A1 the fields, then alive           close: Z1 the runtime's phase, or `closing`
@@ -118,10 +123,10 @@ static inline uint64_t wefti_lane_word(uint32_t generation, const void *message)
 /* Two lines: all that a message costs, of a class with an unbounded mailbox; its beginning and end. */
 struct wefti_process {
     _Alignas(64) wefti_lane messages;
-    wefti_lane system;
     _Atomic(struct weft_task *) task;
     _Atomic weft_pid pid; /* of the process that is there, or will be next; 0: all are used up */
-    struct wefti_chain pending; /* the process's own: messages that are taken out of the lane and not yet used ... */
+    struct wefti_chain pending; /* the process's own: taken out of the lane, in order, and not yet read */
+    uint32_t system_count; /* the process's own: system events in `pending` */
     _Atomic bool wake_blocked;
     _Atomic bool
         receiving; /* when it is idle, it waits for messages: a class, or a fiber in weft_receive.  A hint to send.c */
@@ -133,7 +138,7 @@ struct wefti_process {
             bool bounded; /* fixed while it lives, as is_fiber */
             bool is_fiber;
             bool blocked; /* a class: waits for commands.  A fiber: is in its filter, or in a release function */
-            bool has_urgent; /* a class: `urgent` is not empty */
+            bool has_system; /* a class: system_count is not 0 */
         };
         uint32_t unusual; /* one of them is true: to the process itself */
     };
@@ -149,12 +154,18 @@ struct wefti_process {
     bool awaits; /* of a bounded mailbox, under the lock: an answer has its place (receive.c) */
     bool
         outdated; /* likewise, of one that drops the oldest: some of `ordered` went, so what is older, in `pending`, goes */
-    bool asked; /* under the lock: a weft_process_cancel is unread, and stands for all that come meanwhile */
     union {
         uint32_t in_flight; /* the process's own: commands */
         uint32_t in_a_row; /* of a fiber: messages that it took without waiting (receive.c) */
     };
-    struct wefti_chain urgent; /* ... and what the system says */
+    uint32_t pending_count; /* when bounded, the process's own: messages in `pending` that count */
+    union { /* under the lock */
+        struct wefti_message *newest_cancel; /* unbounded: the last one pushed; NULL: it has left the lane */
+        struct wefti_link
+            *trimmed_to; /* bounded: no message that could be dropped is before this one in `ordered`, nor is it one */
+    };
+    struct wefti_link
+        *passed; /* the process's own: wefti_receive_told has refused all up to this one in `pending`; NULL: none */
     union {
         struct wefti_message *links; /* and monitors; under the lock */
         struct wefti_link free; /* of a slot that nobody has */
@@ -177,7 +188,7 @@ struct wefti_process_rest {
     _Alignas(64) struct wefti_chain ordered; /* instead of `messages` */
     struct wefti_waiters senders; /* that wait for room, each with its message */
     uint64_t queued_bytes, max_bytes;
-    uint32_t queued; /* unread messages; not of those that drop the oldest, which count their chains */
+    uint32_t queued; /* unread messages; of a mailbox that drops the oldest, those in `ordered` */
     uint32_t max_messages;
 };
 
@@ -205,6 +216,7 @@ struct wefti_names;
 struct wefti_member;
 struct wefti_index;
 struct wefti_handlers;
+struct wefti_relays;
 
 struct wefti_processes {
     struct wefti_annex annex; /* first: of the runtime */
@@ -221,6 +233,7 @@ struct wefti_processes {
     struct wefti_lock names_lock;
     struct wefti_names *names;
     _Atomic(struct wefti_handlers *) handlers; /* command.c */
+    _Atomic(struct wefti_relays *) relays; /* relay.c; NULL: there have been none */
     _Atomic(struct wefti_process_chunk *) chunk[WEFTI_PROCESS_CHUNKS];
     struct {
         uint64_t *map;
@@ -319,10 +332,11 @@ static inline void wefti_message_show(struct wefti_message *message, weft_messag
 }
 
 /* -- mailbox.c --------------------------------------------------------------------------------------------- */
-/* S1, S2, the system's lane.  False: the process has ended; the message is still the caller's. */
-bool wefti_mailbox_push_system(struct wefti_process *process, uint32_t generation, struct wefti_message *message);
-/* The same under the lock of a process that is alive: S1.  True: wefti_mailbox_wake is to follow, S2, without the lock. */
-bool wefti_mailbox_put_system(struct wefti_process *process, struct wefti_message *message);
+/* S1 and S2 of a message that is never refused: a system event, or the answer that a process with a bounded mailbox waits for.  process: the
+ * slot of `to`.  Returns false if the process has ended: the message is still the caller's.  Takes the slot's lock. */
+bool wefti_mailbox_push_system(struct wefti_process *process, weft_pid to, struct wefti_message *message);
+/* S1 under the lock of a process that is alive; wefti_mailbox_wake, S2, follows without the lock. */
+void wefti_mailbox_put_system(struct wefti_process *process, struct wefti_message *message);
 void wefti_mailbox_wake(struct wefti_process *process);
 /* A message, by the lane; waiting for room at most until then if the policy is that.  0: it is the receiver's; an error: still the
  * caller's. */
@@ -330,11 +344,11 @@ int wefti_mailbox_send(struct wefti_processes *table, struct wefti_process *proc
                        struct wefti_message *message, int64_t until);
 /* O2.  handed: as in send.c, the process's own already. */
 void wefti_mailbox_open(struct wefti_process *process, bool handed);
-/* P1: all that has come, behind `urgent` and `pending`. */
-void wefti_mailbox_take(struct wefti_process *process);
+/* P1: all that has come, behind what is in `pending`.  Returns true if that has changed in front of it as well: the runtime stops, or messages
+ * were dropped. */
+bool wefti_mailbox_take(struct wefti_process *process);
 static inline bool wefti_mailbox_is_empty(struct wefti_process *process) {
     return !(load_relaxed(&process->messages) & WEFTI_LANE_POINTER) &&
-           !(load_relaxed(&process->system) & WEFTI_LANE_POINTER) &&
            !(process->bounded && load_relaxed(&wefti_rest(process)->ordered_count)); /* a look */
 }
 /* So many messages have been taken out of `pending` of a bounded mailbox: room for others. */
@@ -351,17 +365,21 @@ void wefti_mailbox_turn_away(struct wefti_process *process);
 int wefti_mailbox_tell(struct wefti_processes *table, weft_pid to, uint8_t type, uint64_t tag, weft_pid from, int error,
                        const void *data, size_t size);
 
-/* weft_process_cancel.  Under the lock of a process, C1 is `asked`? else put the message and say so; C2 wake.  The process, which has taken the message out,
- * R1 takes `asked` back, under the lock, and R2 sees the message.  So a call before R1 is seen at R2, with all its caller did before; and one after R1 puts a
- * message of its own. */
+/* weft_process_cancel.  C1: if the newest thing in the mailbox is a request that the process has not taken out, that one stands for this one
+ * too; else a new one is put behind all that has come.  So the caller's earlier messages are always in front of the request, and its
+ * later ones behind it.  C1 is under the lock.  The process, having taken a request out (P1), takes the lock once (R1) before it reads
+ * the request: a caller whose C1 comes before R1 is ordered before the read; one whose C1 comes after R1 finds that the request is gone. */
 int wefti_mailbox_ask_to_end(struct wefti_processes *table, weft_pid to, weft_pid from);
-/* R1: what is about to be seen may be that message. */
-void wefti_mailbox_heard(struct wefti_process *process, const struct wefti_message *message);
+/* Takes the item behind `before` (NULL: the first) out of a chain.  If that leaves two requests to end side by side, which nothing tells
+ * apart any more, the second goes to `merged`: so a process that never reads them has at most one more of them than of other things. */
+struct wefti_message *wefti_mailbox_unlink(struct wefti_chain *chain, struct wefti_link *before,
+                                           struct wefti_chain *merged);
 
 /* -- receive.c --------------------------------------------------------------------------------------------- */
 /* Has something come, to the process (`arg`) itself?  For its waits. */
 bool wefti_something_came(void *arg);
-/* weft_receive of the process itself, of what the system says: what others have sent, however much, is not looked at again and again. */
+/* weft_receive of the process itself, with a filter that never takes later what it has refused: a later call goes on where this one ended,
+ * so that messages for others, however many, are looked at once. */
 int wefti_receive_told(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg,
                        int64_t until);
 /* Until something has come, also when it is cancelled. */
@@ -382,6 +400,9 @@ void wefti_process_execute(struct weft_task *task);
 void wefti_process_force(struct wefti_processes *table, weft_pid pid);
 /* weft_process_spawn for the library's own. */
 int wefti_process_spawn_own(struct weft_runtime *rt, const weft_process_spec *spec, weft_task **handle);
+
+/* The first header had no init_ctx. */
+#define WEFTI_CLASS_SIZE_MIN offsetof(weft_process_class, init_ctx)
 
 /* In front of a class's own state. */
 struct wefti_process_header {
@@ -435,11 +456,13 @@ uint64_t wefti_monitor_number(struct wefti_process *self, weft_pid pid);
 static inline uint64_t wefti_monitor_count(uint64_t monitor) {
     return (monitor & ~WEFT_TAG_RESERVED) >> WEFTI_PROCESS_INDEX_BITS;
 }
-/* A record in the list of `pid`, which tells `to` of its end.  *record may be NULL. */
+/* A record in the list of `pid`, which tells `to` of its end.  *record may be NULL; it is not set if `pid` is of another node. */
 int wefti_monitor_add(struct wefti_processes *table, weft_pid pid, weft_pid to, uint64_t monitor,
                       struct wefti_message **record);
 /* Take such a record out.  False: the process has ended, and the message has come or is coming. */
 bool wefti_monitor_remove(struct wefti_processes *table, weft_pid pid, struct wefti_message *record);
+/* The record, which has been taken out, becomes the message. */
+void wefti_monitor_tell(struct wefti_processes *table, struct wefti_message *record, int reason);
 int wefti_link_both(struct wefti_processes *table, weft_pid self, weft_pid other);
 
 /* -- records.c: under the process's lock --------------------------------------------------------------------- */
@@ -451,6 +474,8 @@ struct wefti_message *wefti_record_find(struct wefti_process *process, weft_pid 
 struct wefti_message *wefti_records_sweep(struct wefti_process *process);
 /* At its end: the list is the caller's. */
 struct wefti_message *wefti_records_take_all(struct wefti_process *process);
+
+#define WEFTI_NAME_SIZE 64u /* with the zero at the end */
 
 /* -- name.c ------------------------------------------------------------------------------------------------ */
 /* At its end, under names_lock. */

@@ -1,5 +1,5 @@
 /* receive.c - a process that is a fiber takes its messages: in order, or those it wants; asking and replying. */
-#include "process/process.h"
+#include "process/relay.h"
 #include "task/account.h"
 
 /* A mailbox that is never empty must not keep a worker, and the fibers that only that one runs.  After so many messages without a wait it is
@@ -20,26 +20,23 @@ bool wefti_something_came(void *arg) {
     return load_own(&process->handed) || !wefti_mailbox_is_empty(process);
 }
 
-/* How far a receive has looked: all up to `after` has been refused.  New messages come behind it. */
-struct look {
-    struct wefti_chain *chain;
-    struct wefti_link *after; /* NULL: nothing yet */
-};
+/* `after`, in what follows, is how far a receive has looked at `pending`: all up to it has been refused.  NULL: nothing has.  New messages come
+ * behind it. */
 
-static struct wefti_message *unlink_next(struct look *look) {
-    struct wefti_chain *chain = look->chain;
-    struct wefti_link **at = look->after ? &look->after->next : &chain->first, *item = *at;
-    *at = item->next;
-    if (chain->last == item)
-        chain->last = look->after;
-    chain->count--;
-    return wefti_message_of(item);
+static struct wefti_message *unlink_next(struct wefti_process *self, struct wefti_link *after) {
+    struct wefti_chain merged = {NULL, NULL, 0};
+    struct wefti_message *message = wefti_mailbox_unlink(&self->pending, after, &merged);
+    if (WEFTI_UNLIKELY(merged.count)) {
+        self->system_count -= merged.count;
+        wefti_messages_free(self->table, &merged);
+    }
+    return message;
 }
 
-static struct wefti_link *next_item(const struct look *look) {
-    if (!look->chain->count)
+static struct wefti_link *next_item(const struct wefti_process *self, const struct wefti_link *after) {
+    if (!self->pending.count)
         return NULL;
-    return !look->after ? look->chain->first : look->after == look->chain->last ? NULL : look->after->next;
+    return after ? after->next : self->pending.first;
 }
 
 /* A reply that nobody waits for any more. */
@@ -48,19 +45,19 @@ static bool is_late(const struct wefti_process *self, const struct wefti_message
 }
 
 static void use(struct wefti_process *self, const struct wefti_message *message) {
-    if (message->type == WEFT_MESSAGE && !wefti_message_is_answer(message)) /* that was not counted */
+    if (message->type != WEFT_MESSAGE)
+        self->system_count--;
+    else if (!wefti_message_is_answer(message)) /* an answer was not counted */
         wefti_mailbox_used(self, 1, wefti_message_weight(message));
-    else
-        wefti_mailbox_heard(self, message);
 }
 
-/* As pick, of a chain that may have to be searched. */
-static __attribute__((noinline)) struct wefti_message *pick_any(struct wefti_process *self, struct look *look,
+/* As pick, where `pending` may have to be searched. */
+static __attribute__((noinline)) struct wefti_message *pick_any(struct wefti_process *self, struct wefti_link **after,
                                                                 weft_filter_fn filter, void *arg) {
-    for (struct wefti_link *item; (item = next_item(look));) {
+    for (struct wefti_link *item; (item = next_item(self, *after));) {
         struct wefti_message *message = wefti_message_of(item);
         if (WEFTI_UNLIKELY(is_late(self, message))) {
-            unlink_next(look);
+            unlink_next(self, *after);
             wefti_message_free(self->table, message);
             continue;
         }
@@ -71,27 +68,23 @@ static __attribute__((noinline)) struct wefti_message *pick_any(struct wefti_pro
             bool wanted = filter(&shown, arg);
             self->blocked = false;
             if (!wanted) {
-                look->after = item;
+                *after = item;
                 continue;
             }
         }
-        return unlink_next(look);
+        return unlink_next(self, *after);
     }
     return NULL;
 }
 
-/* Take the next one that the filter wants out of a chain, or NULL. */
-static inline struct wefti_message *pick(struct wefti_process *self, struct look *look, weft_filter_fn filter,
+/* Takes the next one that the filter wants out of `pending`.  Returns NULL if there is none. */
+static inline struct wefti_message *pick(struct wefti_process *self, struct wefti_link **after, weft_filter_fn filter,
                                          void *arg) {
-    if (!look->chain->count)
+    if (!self->pending.count)
         return NULL;
-    if (filter || is_late(self, wefti_message_of(look->chain->first)))
-        return pick_any(self, look, filter, arg);
-    return wefti_message_of(wefti_chain_take_first(look->chain));
-}
-
-static bool drops_oldest(const struct wefti_process *self) {
-    return self->bounded && self->policy == WEFT_MAILBOX_DROP_OLDEST;
+    if (filter || is_late(self, wefti_message_of(self->pending.first)))
+        return pick_any(self, after, filter, arg);
+    return wefti_message_of(wefti_chain_take_first(&self->pending));
 }
 
 /* Its release function may be the user's, and must not receive: what that took would be ours. */
@@ -101,9 +94,9 @@ static __attribute__((noinline)) void release(struct wefti_process *self, struct
     self->blocked = false;
 }
 
-/* after: the last message that cannot be wanted, or NULL. */
+/* On return *after is how far it has looked. */
 static inline int receive(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg,
-                          struct wefti_link *after, int64_t until) {
+                          struct wefti_link **after, int64_t until) {
     struct wefti_process_rest *rest = wefti_rest(self);
     if (rest->current) {
         struct wefti_message *old = rest->current;
@@ -113,17 +106,11 @@ static inline int receive(struct wefti_process *self, weft_message *message, wef
         else
             release(self, old);
     }
-    struct look urgent = {&self->urgent, NULL}, pending = {&self->pending, after};
     for (;;) {
         store_relaxed(&self->handed, false); /* it lies in `pending`, behind what we have looked at */
-        if (!wefti_mailbox_is_empty(self)) {
-            wefti_mailbox_take(self);
-            if (drops_oldest(self)) /* what we have looked at may be gone */
-                pending.after = NULL;
-        }
-        struct wefti_message *found = pick(self, &urgent, filter, arg);
-        if (!found)
-            found = pick(self, &pending, filter, arg);
+        if (!wefti_mailbox_is_empty(self) && wefti_mailbox_take(self))
+            *after = NULL; /* what we have looked at may be gone, and something may be in front of it */
+        struct wefti_message *found = pick(self, after, filter, arg);
         if (found) {
             use(self, found);
             rest->current = found;
@@ -141,12 +128,15 @@ static inline int receive(struct wefti_process *self, weft_message *message, wef
 
 /* The last of what has come by now, however much that is, for a receive that does not look at it. */
 static struct wefti_link *last_so_far(const struct wefti_process *self) {
-    return self->pending.count && !drops_oldest(self) ? self->pending.last : NULL;
+    return self->pending.count ? self->pending.last : NULL;
 }
 
 int wefti_receive_told(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg,
                        int64_t until) {
-    return receive(self, message, filter, arg, last_so_far(self), until);
+    struct wefti_link *after = self->passed;
+    int error = receive(self, message, filter, arg, &after, until);
+    self->passed = after;
+    return error;
 }
 
 void wefti_receive_firmly(struct wefti_process *self, const char *what) {
@@ -166,7 +156,8 @@ int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_d
     int error = wefti_charge_channel_call();
     if (!error && WEFTI_UNLIKELY(wefti_fiber_must_end(wefti_fiber_self())))
         error = -ECANCELED; /* first: messages that never cease must not keep it alive */
-    return error ? error : receive(self, message, filter, arg, NULL, until);
+    struct wefti_link *after = self->passed = NULL; /* this may take out what has been passed */
+    return error ? error : receive(self, message, filter, arg, &after, until);
 }
 
 /* -- Asking -------------------------------------------------------------------------------------------------- */
@@ -189,19 +180,20 @@ static void set_question(struct wefti_process *self, uint64_t number) {
     }
 }
 
-/* Its end, and not an answer that came too late, by the same lane: that is thrown away when the next is looked for. */
+/* Its end, and not an answer that came too late: that is thrown away when the next is looked for. */
 static bool is_end(const weft_message *message, void *arg) {
     return message->type == WEFT_MESSAGE_DOWN && is_answer(message, arg);
 }
 
-/* The other has ended, and its end is on its way to us: nobody wants to know. */
-static void forget_end(struct wefti_process *self) {
-    struct look urgent = {&self->urgent, NULL};
+/* The other has ended, and its DOWN, which nobody wants, has come or is coming, behind `after`. */
+static void forget_end(struct wefti_process *self, struct wefti_link *after) {
     for (;;) {
         store_relaxed(&self->handed, false); /* the next receive looks at all */
-        wefti_mailbox_take(self);
-        struct wefti_message *found = pick(self, &urgent, is_end, self);
+        if (wefti_mailbox_take(self)) /* as in receive */
+            after = NULL;
+        struct wefti_message *found = pick(self, &after, is_end, self);
         if (found) {
+            use(self, found);
             wefti_message_free(self->table, found);
             return;
         }
@@ -219,23 +211,25 @@ int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, we
     if (error)
         return error;
     struct wefti_processes *table = self->table;
-    struct wefti_message *record, *message;
+    struct wefti_message *record = NULL, *message;
     uint64_t number = wefti_monitor_number(self, to);
     if (!(message = wefti_message_new(table, WEFT_MESSAGE, number, data, size)))
         return -ENOMEM;
     error = wefti_monitor_add(table, to, wefti_process_pid(self), number, &record);
     if (!error) {
         struct wefti_link *after = last_so_far(self); /* that is no answer */
+        self->passed = NULL; /* as in weft_receive */
         set_question(self, number); /* first: the answer may be there at once */
         error = wefti_message_send(table, wefti_worker_here(), to, message, until);
         bool sent = !error;
         if (sent)
-            error = receive(self, reply, is_answer, self, after, until);
+            error = receive(self, reply, is_answer, self, &after, until);
         bool ended = sent && !error && reply->type == WEFT_MESSAGE_DOWN; /* then the record is the reply */
-        if (ended) /* what it sent before its end is there, and was overtaken */
-            error = receive(self, reply, is_answer, self, after, WEFT_NOW) ? -ESRCH : 0;
-        else if (!wefti_monitor_remove(table, to, record))
-            forget_end(self);
+        if (ended)
+            error = -ESRCH;
+        else if (wefti_pid_node(to) ? !wefti_relay_demonitor(table, to, wefti_process_pid(self), number)
+                                    : !wefti_monitor_remove(table, to, record))
+            forget_end(self, after);
         set_question(self, 0);
         if (sent)
             return error;

@@ -5,7 +5,7 @@
  * Left.   A monitor lies in the list of whom it watches; who watched, and has ended, knows nothing of it.  So when the index would have to grow, those that
  *         tell nobody any more are thrown out first: the list is at most twice as long as what is alive.
  */
-#include "process/process.h"
+#include "process/relay.h"
 
 #define INDEX_FROM 32u /* records, when the index is made */
 
@@ -84,7 +84,8 @@ void wefti_record_put(struct wefti_process *process, struct wefti_message *recor
 
 /* Who is to be told has ended; its pid comes never again.  (It was alive when it put the record here, under this lock.) */
 static bool tells_nobody(struct wefti_process *process, const struct wefti_message *record) {
-    return record->type == WEFT_MESSAGE_DOWN && !wefti_process_find(process->table, record->record.to);
+    return record->type == WEFT_MESSAGE_DOWN && !wefti_process_find(process->table, record->record.to) &&
+           !wefti_relay_leads_to(process->table, record->record.to);
 }
 
 struct wefti_message *wefti_records_sweep(struct wefti_process *process) {

@@ -24,7 +24,7 @@
  */
 #include "fiber/turn.h"
 #include "plat/cache.h"
-#include "process/process.h"
+#include "process/relay.h"
 #include "task/account.h"
 
 /* By the lane: wefti_mailbox_send, or that and more. */
@@ -76,7 +76,7 @@ int wefti_message_send(struct wefti_processes *table, struct wefti_worker *w, we
                        struct wefti_message *message, int64_t until) {
     struct wefti_process *process = wefti_process_find(table, to);
     if (WEFTI_UNLIKELY(!process))
-        return -ESRCH;
+        return wefti_relay_send(table, to, message);
     return w && w->rt == table->rt ? deliver(table, w, process, to, message, until, wefti_mailbox_send)
                                    : wefti_mailbox_send(table, process, to, message, until);
 }
@@ -121,7 +121,8 @@ static __attribute__((noinline)) int send_any(struct weft_runtime *rt, weft_pid 
 /* The message has been filled, and is not to be handed over. */
 static __attribute__((noinline)) int send_by_lane(struct wefti_processes *table, struct wefti_process *process,
                                                   weft_pid to, struct wefti_message *message, int64_t until) {
-    int error = wefti_process_is(process, to) ? wefti_mailbox_send(table, process, to, message, until) : -ESRCH;
+    int error = wefti_process_is(process, to) ? wefti_mailbox_send(table, process, to, message, until)
+                                              : wefti_relay_send(table, to, message);
     if (WEFTI_UNLIKELY(error))
         wefti_message_free(table, message);
     return error;

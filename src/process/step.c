@@ -7,29 +7,29 @@
 
 /* May a class that waits for its commands go on? */
 static bool is_released(struct wefti_process *process) {
-    return process->has_urgent ||
+    return process->has_system ||
            (process->pending.count && load_relaxed(&process->wake_blocked)); /* fixed while it lives */
 }
 
-/* Take what a step is to see, the system's first. */
+/* Takes what a step is to see, in order. */
 static __attribute__((noinline)) struct wefti_chain gather(struct wefti_process *process) {
     struct wefti_chain taken = {NULL, NULL, 0};
     uint32_t messages = 0;
     uint64_t bytes = 0;
     for (struct wefti_link *item; taken.count < EVENTS;) {
-        item = wefti_chain_take(process->urgent.count ? &process->urgent : &process->pending);
-        if (!item)
+        if (!(item = wefti_chain_take(&process->pending)))
             break;
         struct wefti_message *message = wefti_message_of(item);
         process->in_flight -= message->type == WEFT_MESSAGE_YIELD && process->in_flight;
         if (!message->is_inline && message->outside.release == wefti_socket_unseen)
             message->outside.release = wefti_large_free; /* the connection is the process's now */
-        wefti_mailbox_heard(process, message);
-        messages += message->type == WEFT_MESSAGE;
-        bytes += message->type == WEFT_MESSAGE ? wefti_message_weight(message) : 0;
+        bool system = message->type != WEFT_MESSAGE;
+        process->system_count -= system;
+        messages += !system;
+        bytes += system ? 0 : wefti_message_weight(message);
         wefti_chain_append(&taken, item);
     }
-    process->has_urgent = process->urgent.count != 0;
+    process->has_system = process->system_count != 0;
     wefti_mailbox_used(process, messages, bytes);
     return taken;
 }
@@ -51,15 +51,14 @@ static __attribute__((noinline)) void release(struct wefti_process *process, str
 }
 
 static bool upgrade(struct wefti_process_header *header, const weft_process_class *next) {
-    if (!next || !next->step || next->size < sizeof *next || next->state_size > header->class_->state_size)
+    if (!next || !next->step || next->size < WEFTI_CLASS_SIZE_MIN || next->state_size > header->class_->state_size)
         return false;
     header->class_ = next;
     return true;
 }
 
 static inline bool has_come(struct wefti_process *process) {
-    uint64_t lanes = load_relaxed(&process->messages) | load_relaxed(&process->system); /* a look */
-    return lanes & WEFTI_LANE_POINTER;
+    return load_relaxed(&process->messages) & WEFTI_LANE_POINTER; /* a look */
 }
 
 /* Nothing has come, and nothing is the matter. */
@@ -70,9 +69,9 @@ static __attribute__((noinline)) bool take(struct weft_task *task, struct wefti_
     if (!wefti_mailbox_is_empty(process))
         wefti_mailbox_take(process);
     if (!process->blocked)
-        return !process->idle || process->has_urgent || process->pending.count;
+        return !process->idle || process->pending.count;
     if (!is_released(process))
-        return false; /* what wakes it lies in a lane, or will */
+        return false; /* what wakes it is in the lane, or will be */
     process->blocked = false;
     wefti_word_set_sub(&task->word, 0);
     return true;

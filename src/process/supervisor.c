@@ -1,7 +1,8 @@
 /* supervisor.c - supervised processes: a process that monitors others, and starts again what ends (supervise/policy.h).
  *
- * What.   Each child is monitored; its end comes as a message of the system's lane, and so does the wish of others that the supervisor ends.  All
- *         else stays in the mailbox.  That it begins, a child says by a flag, and wakes the supervisor.  A supervisor ends only after its children: also when it is cancelled, it stops them first.
+ * What.   Each child is monitored; its end comes as a DOWN, and the request that the supervisor end as a CANCEL.  All else stays in the
+ *         mailbox, and is looked at once (wefti_receive_told).  A child that begins sets a flag and wakes the supervisor.  A supervisor ends only
+ *         after its children: a cancelled one stops them first.
  */
 #include "process/process.h"
 #include "supervise/policy.h"
@@ -149,7 +150,7 @@ static bool goes_on(struct wefti_sup *sup) {
     return !supervisor_of(sup)->asked && !wefti_fiber_must_end(wefti_fiber_self());
 }
 
-static const struct wefti_sup_kind processes = {start, see_begin, reap, wait, stop, goes_on};
+static const struct wefti_sup_kind processes = {start, see_begin, reap, wait, stop, goes_on, NULL, NULL, NULL, NULL};
 
 /* -- Order ---------------------------------------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* table.c - the table of a runtime's processes: slots, pids, finding (process.h has the design). */
 #include "plat/cache.h"
-#include "process/process.h"
+#include "process/relay.h"
 
 /* In the model a chunk is less than a page. */
 #define CHUNK_BYTES ((sizeof(struct wefti_process_chunk) + 4095) & ~(size_t)4095)
@@ -32,6 +32,7 @@ static void check_all_back(struct wefti_processes *table) {
 
 static int end(struct wefti_annex *annex) {
     struct wefti_processes *table = table_of(annex);
+    wefti_relays_fini(table);
     check_all_back(table);
     for (uint32_t i = 0; i < WEFTI_PROCESS_CHUNKS; i++) {
         struct wefti_process_chunk *chunk = load_own(&table->chunk[i]);

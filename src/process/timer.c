@@ -16,7 +16,7 @@ static weft_poll poll(weft_task *self, void *state) {
         timer->set = true;
         return WEFT_PENDING;
     }
-    if (!load_relaxed(&timer->alarm.rang)) /* drop acquires it */
+    if (!load_relaxed(&timer->alarm.timer.rang)) /* drop acquires it */
         return WEFT_PENDING;
     timer->helper.error = 0;
     return WEFT_READY;

@@ -263,7 +263,7 @@ static void dump_task(struct weft_task *task, void *arg) {
 
 int wefti_dump(struct weft_runtime *rt, int fd, uint64_t most) {
     struct out out = {fd, 0, wefti_live(rt), 0, most, {NULL, 0, 0, NULL}};
-    char text[256];
+    char text[512];
     int size = snprintf(
         text, sizeof text,
         "weft runtime %p: scheduler %s, %u workers (%u asleep, %u searching), %llu live, %u in the global queue\n",

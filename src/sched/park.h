@@ -37,11 +37,11 @@ static inline bool wefti_park_sleep(struct wefti_park *park, int64_t until) {
 /* The owner, sleeping in a poller: P1 to P3 with a wait that a poke ends, and events besides.  *count: how many there are.
  * True: a token was taken. */
 static inline bool wefti_park_poll(struct wefti_park *park, struct wefti_poller *poller,
-                                   struct wefti_poll_event *events, int room, int64_t until, int *count) {
+                                   struct wefti_poll_event *events, int64_t until, int *count) {
     uint32_t found = WEFTI_UNPARKED, polling = WEFTI_POLLING | (uint32_t)poller->poke << WEFTI_POLLING_SHIFT;
     if (!cas_relaxed(&park->word, &found, polling)) /* P1 */
         until = 0; /* a token is there: look, but do not wait */
-    *count = wefti_poller_wait(poller, events, room, until); /* P2 */
+    *count = wefti_poller_wait(poller, events, until); /* P2 */
     return xchg_acquire(&park->word, WEFTI_UNPARKED) == WEFTI_PARK_NOTIFIED; /* P3, pairs with U1 */
 }
 

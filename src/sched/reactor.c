@@ -68,71 +68,87 @@ static void append_all(struct wefti_reactor *r, struct wefti_chain chain) {
 /* -- The steps ---------------------------------------------------------------------------------------------- */
 
 /* 1.  R4: all that is there. */
-static void drain_results(struct wefti_reactor *r) {
+static uint64_t drain_results(struct wefti_reactor *r) {
     if (load_acquire(&r->asked)) { /* pairs with ask: what came before it is seen in this turn */
         store_relaxed(&r->asked, 0); /* it waits for the answer */
         r->owes_answer = true;
     }
     struct wefti_chain news = wefti_mpsc_take(&r->news); /* N1 */
+    uint64_t items = news.count;
     for (struct wefti_link *link; (link = wefti_chain_take(&news));) {
         struct wefti_seat *seat = (struct wefti_seat *)(void *)link; /* link is its first field */
         bool open = wefti_seat_hear(seat); /* N2, N3 */
         count(&r->now_is.results, open);
         set_busy(r, (uint32_t)(seat - r->seat), !open);
     }
-    append_all(r, wefti_mpsc_take(&r->again)); /* R32: to the back */
-    struct wefti_chain returned = wefti_mpsc_take(&r->returned);
+    struct wefti_chain ended = wefti_mpsc_take(&r->ended);
+    items += ended.count;
+    for (struct wefti_link *link; (link = wefti_chain_take(&ended));) { /* R13, R14 */
+        struct weft_task *task = wefti_task_of(link);
+        wefti_wake(load_relaxed(&task->joiner)); /* ordered by the queue */
+        wefti_task_unref(task, 0);
+    }
+    struct wefti_chain again = wefti_mpsc_take(&r->again), returned = wefti_mpsc_take(&r->returned);
+    items += again.count + returned.count;
+    append_all(r, again); /* R32: to the back */
     for (struct wefti_link *link; (link = wefti_chain_take(&returned));)
         prepend(r, wefti_task_of(link));
+    return items;
 }
 
-/* 2. */
-static void drain_submissions(struct wefti_reactor *r) {
+/* 2.  R5. */
+static uint64_t drain_submissions(struct wefti_reactor *r) {
     struct wefti_chain chain = wefti_mpsc_take(&r->submitted);
+    uint64_t items = 0;
     for (struct wefti_link *link; (link = wefti_chain_take(&chain));) {
         struct wefti_io *io = (struct wefti_io *)(void *)link; /* link is its first field */
-        io->route(io);
+        items += io->route(io);
     }
+    return items;
 }
 
-/* 3. */
-static void drain_completions(struct wefti_reactor *r) {
+/* 3.  R6, R18, R24. */
+static uint64_t drain_completions(struct wefti_reactor *r) {
     struct wefti_chain chain = wefti_mpsc_take(&r->completed);
-    for (struct wefti_link *link; (link = wefti_chain_take(&chain));)
-        wefti_wake(((struct wefti_io *)(void *)link)->waker); /* then the record may be gone */
-}
-
-/* 4. */
-static void check_timers(struct wefti_reactor *r) {
-    r->now = wefti_clock();
-    if (wefti_timers_any(r->rt->control)) /* who sets the first one is on a worker, and news of that comes */
-        wefti_timers_run(r->rt->control, r->now);
-}
-
-/* 5.  R28: who must wait on stays in line, before those that come later. */
-static void retry_waiters(struct wefti_reactor *r) {
-    struct wefti_chain asking = wefti_mpsc_take(&r->asking), before = r->retries;
-    for (struct wefti_link *link; (link = wefti_chain_take(&asking));)
-        wefti_chain_append(&before, link);
-    r->retries = (struct wefti_chain){NULL, NULL, 0};
-    for (struct wefti_link *link; (link = wefti_chain_take(&before));) {
-        struct wefti_retry *retry = (struct wefti_retry *)(void *)link; /* link is its first field */
-        if (!retry->retry(retry))
-            wefti_chain_append(&r->retries, link);
+    uint64_t items = chain.count;
+    for (struct wefti_link *link; (link = wefti_chain_take(&chain));) {
+        struct wefti_io *io = (struct wefti_io *)(void *)link;
+        io->complete(io);
     }
+    return items;
+}
+
+/* 4.  R7.  A worker that sets the first timer of all wakes the control thread with its result. */
+static uint64_t check_timers(struct wefti_reactor *r) {
+    r->now = wefti_clock();
+    return wefti_timers_any(r->rt->control) ? wefti_timers_run(r->rt->control, r->now) : 0;
+}
+
+/* 5.  R8, R17.  Only channels that have changed are looked at: a thousand idle receivers cost nothing. */
+static uint64_t resolve_waiters(struct wefti_reactor *r) {
+    struct wefti_chain chain = wefti_mpsc_take(&r->changed);
+    wefti_resolve *resolve = load_relaxed(&r->resolve); /* ordered by the queue */
+    uint64_t items = 0;
+    for (struct wefti_link *link; (link = wefti_chain_take(&chain));)
+        items += resolve(link); /* then the channel may be gone */
+    return items;
 }
 
 /* 6. */
-static void drain_injector(struct wefti_reactor *r) {
-    append_all(r, wefti_inject_hold(&r->rt->inject));
+static uint64_t drain_injector(struct wefti_reactor *r) {
+    struct wefti_chain chain = wefti_inject_hold(&r->rt->inject);
+    uint64_t items = chain.count;
+    append_all(r, chain);
     count_ready(r);
+    return items;
 }
 
 /* 7.  A run is known by its number: a request is for that run and no other, so that one which begins meanwhile is not asked
  * (R10: never a short one). */
-static void check_preemption(struct wefti_reactor *r) {
+static uint64_t check_preemption(struct wefti_reactor *r) {
+    uint64_t before = load_own(&r->now_is.preempts);
     if (load_own(&r->now_is.active) == 0 || r->now - r->looked < WEFTI_REACTOR_LOOK)
-        return;
+        return 0;
     r->looked = r->now;
     for (uint32_t i = 0; i < r->rt->workers; i++) {
         struct wefti_desk *desk = &r->desk[i];
@@ -148,6 +164,7 @@ static void check_preemption(struct wefti_reactor *r) {
             count(&r->now_is.preempts, 1);
         }
     }
+    return load_own(&r->now_is.preempts) - before;
 }
 
 /* The lowest worker whose seat is open, not below `from`; the driven one is not looked for.  -1: none. */
@@ -222,7 +239,8 @@ static void dispatch_jobs(struct wefti_reactor *r) {
 }
 
 /* 8. */
-static void dispatch(struct wefti_reactor *r) {
+static uint64_t dispatch(struct wefti_reactor *r) {
+    uint64_t before = load_own(&r->now_is.dispatched);
     if (r->rt->driven)
         take_back(r);
     for (int i = next_free(r, 0); i >= 0 && r->ready.count + r->own_ready; i = next_free(r, (uint32_t)i + 1))
@@ -236,12 +254,13 @@ static void dispatch(struct wefti_reactor *r) {
         r->owes_answer = false;
         wefti_park_wake(&r->answer); /* wake */
     }
+    return load_own(&r->now_is.dispatched) - before;
 }
 
-/* 9.  R12.  Every event comes with a wake: the limits are for preemption, for retries, and for looking now and then. */
-static void wait(struct wefti_reactor *r) {
+/* 9.  R12.  Every event comes with a wake: the limits are for preemption, and for the watch.  1: an event ended the wait. */
+static uint64_t wait(struct wefti_reactor *r) {
     bool active = load_own(&r->now_is.active) && (r->idle_look != INT64_MAX || load_relaxed(&r->rt->has_fibers));
-    int64_t limit = active || r->retries.count ? WEFTI_REACTOR_LOOK : r->idle_look;
+    int64_t limit = active ? WEFTI_REACTOR_LOOK : r->idle_look;
     int64_t until = limit < INT64_MAX - r->now ? r->now + limit : INT64_MAX;
     int64_t next = wefti_timers_next(r->rt->control); /* as in step 4 */
     until = next < until ? next : until;
@@ -249,16 +268,16 @@ static void wait(struct wefti_reactor *r) {
         wefti_relax();
     if (!wefti_park_has_token(&r->rt->control->park)) /* the watch */
         wefti_stack_pool_trim(&r->rt->stacks, r->now);
-    wefti_park_sleep(&r->rt->control->park, until); /* W2 */
+    return wefti_park_sleep(&r->rt->control->park, until); /* W2 */
 }
 
 void wefti_reactor_step(struct wefti_reactor *r, int step) {
-    static void (*const steps[])(struct wefti_reactor *r) = {
-        drain_results,  drain_submissions, drain_completions, check_timers, retry_waiters,
+    static uint64_t (*const steps[])(struct wefti_reactor *r) = {
+        drain_results,  drain_submissions, drain_completions, check_timers, resolve_waiters,
         drain_injector, check_preemption,  dispatch,          wait,
     };
     count(&r->now_is.steps[step - 1], 1);
-    steps[step - 1](r);
+    count(&r->now_is.items[step - 1], steps[step - 1](r));
 }
 
 static void free_all(struct wefti_reactor *r) {
@@ -268,10 +287,16 @@ static void free_all(struct wefti_reactor *r) {
 }
 
 static void control(struct weft_runtime *rt) {
-    free_all(rt->reactor); /* there may be fewer than there were to be */
-    while (!load_relaxed(&rt->reactor->stop)) /* the token orders it */
+    struct wefti_reactor *r = rt->reactor;
+    free_all(r); /* there may be fewer than there were to be */
+    store_relaxed(&r->thread, wefti_thread_id()); /* only we find ourselves there */
+    while (!load_relaxed(&r->stop)) /* the token orders it */
         for (int step = 1; step <= 9; step++)
-            wefti_reactor_step(rt->reactor, step);
+            wefti_reactor_step(r, step);
+    drain_results(r); /* reactor.h, End */
+    drain_submissions(r);
+    drain_completions(r);
+    resolve_waiters(r);
 }
 
 static void stop(struct weft_runtime *rt) {
@@ -346,6 +371,10 @@ static void resume(struct wefti_worker *w) {
     wefti_park_wake(&w->rt->control->park); /* T4: wake */
 }
 
+static void ended(struct wefti_worker *w, struct weft_task *task) {
+    wefti_mpsc_push(&w->rt->reactor->ended, &task->link); /* with the result, which follows */
+}
+
 static struct weft_task *steal(struct wefti_worker *w, bool last) {
     (void)w, (void)last;
     return NULL; /* nobody owns anything */
@@ -353,16 +382,24 @@ static struct weft_task *steal(struct wefti_worker *w, bool last) {
 
 /* -- Other threads ------------------------------------------------------------------------------------------ */
 
-static void io(struct weft_runtime *rt, struct wefti_io *io, bool completed) {
-    wefti_mpsc_push(completed ? &rt->reactor->completed : &rt->reactor->submitted, &io->link); /* E1 */
+void wefti_io_submit(struct weft_runtime *rt, struct wefti_io *io) {
+    wefti_mpsc_push(&rt->reactor->submitted, &io->link); /* E1 */
+}
+
+void wefti_io_complete(struct weft_runtime *rt, struct wefti_io *io) {
+    wefti_mpsc_push(&rt->reactor->completed, &io->link); /* E1 */
     wefti_park_wake(&rt->control->park); /* E2: wake */
 }
 
-bool wefti_retry(struct weft_runtime *rt, struct wefti_retry *retry) {
-    if (!rt->reactor)
+void wefti_control_resolve(struct weft_runtime *rt, struct wefti_link *link, wefti_resolve *resolve) {
+    store_relaxed(&rt->reactor->resolve, resolve); /* always the same; the push releases it */
+    wefti_mpsc_push(&rt->reactor->changed, link); /* E1 */
+}
+
+bool wefti_control_resume(struct weft_runtime *rt, struct weft_task *task) {
+    if (load_relaxed(&rt->reactor->thread) != wefti_thread_id()) /* written by that thread */
         return false;
-    wefti_mpsc_push(&rt->reactor->asking, &retry->link); /* E1 */
-    wefti_park_wake(&rt->control->park); /* E2: wake */
+    append(rt->reactor, task);
     return true;
 }
 
@@ -394,6 +431,7 @@ static int init(struct weft_runtime *rt) {
     }
     r->spin = wefti_cpu_count() > 1 ? WEFTI_SEAT_SPIN : 0;
     r->idle_look = rt->park_timeout;
+    rt->control->timers.sorted = true; /* R7 */
     rt->park_timeout = INT64_MAX; /* workers sleep without limit: the reactor keeps the watch */
     free_all(r);
     return 0;
@@ -419,6 +457,8 @@ int weft_reactor_stats_read(const weft_runtime *rt, weft_reactor_stats *out) {
     READ(results);
     READ(preempts);
     READ(taken_back);
+    for (int i = 0; i < 9; i++)
+        READ(items[i]);
 #undef READ
     stats.size = out->size < sizeof stats ? out->size : sizeof stats; /* what is filled */
     memcpy(out, &stats, stats.size);
@@ -427,11 +467,13 @@ int weft_reactor_stats_read(const weft_runtime *rt, weft_reactor_stats *out) {
 
 static int describe(struct weft_runtime *rt, char *text, size_t room) {
     struct weft_reactor_stats_now *now = &rt->reactor->now_is;
+#define READ(field) (unsigned long long)load_relaxed(&now->field) /* figures */
     return snprintf(text, room,
-                    "  reactor: %llu turns, %llu tasks on workers, %llu ready, %llu dispatched, %llu preempted\n",
-                    (unsigned long long)load_relaxed(&now->steps[0]), (unsigned long long)load_relaxed(&now->active),
-                    (unsigned long long)load_relaxed(&now->ready), (unsigned long long)load_relaxed(&now->dispatched),
-                    (unsigned long long)load_relaxed(&now->preempts)); /* figures */
+                    "  reactor: %llu rounds, %llu tasks on workers, %llu ready, %llu dispatched, %llu preempted, "
+                    "%llu jobs routed, %llu jobs completed, %llu channel waiters resolved\n",
+                    READ(steps[0]), READ(active), READ(ready), READ(dispatched), READ(preempts), READ(items[1]),
+                    READ(items[2]), READ(items[4]));
+#undef READ
 }
 
 const struct wefti_sched wefti_sched_reactor = {
@@ -447,6 +489,6 @@ const struct wefti_sched wefti_sched_reactor = {
     .stop = stop,
     .done = done,
     .resume = resume,
-    .io = io,
+    .ended = ended,
     .describe = describe,
 };

@@ -2,12 +2,13 @@
  *
  * What.   Workers run only what they are handed.  Everything that happens comes to the control thread through a queue, and is
  *         dealt with in the same order in every turn:
- *           1 results      seats that have been opened or closed; tasks that yielded or were preempted go behind the others
- *           2 submissions  I/O work goes to the pool
- *           3 completions  tasks whose I/O is done are woken
- *           4 timers       sleepers whose time has come are woken, the earliest first
- *           5 retries      waiters that ask to be tried again are; who must wait on is kept, in order
- *           6 injector     spawned and woken tasks, from any thread
+ *           1 results      seats that have been opened or closed; tasks that ended wake their joiners; tasks that yielded or were
+ *                          preempted go behind the others
+ *           2 submissions  blocking jobs that a pool has accepted are routed to its threads
+ *           3 completions  tasks whose job has ended are resumed
+ *           4 timers       sleepers whose deadline has passed are resumed, in the order of their deadlines
+ *           5 channels     the waiters of channels that have changed are resolved; those that must wait on keep their places
+ *           6 injector     spawned tasks, and tasks woken by other threads
  *           7 preemption   a task that has had its worker for 10 ms is asked to let others run
  *           8 dispatch     ready tasks go to open seats, the oldest first, a fiber that has begun to its own worker
  *           9 wait         until something happens, a timer is due, or it is time to look
@@ -15,6 +16,8 @@
  *                 E2 park_wake                                  W2 park_sleep
  * Claim.  Nothing stays in a queue while the reactor sleeps.
  * Why.    park.h: a wake since the last sleep ends the next one at once, and what came before it is seen.
+ * End.    The control thread is stopped when the workers have left.  What tasks published before they ended may still be queued: a last
+ *         pass over steps 1, 2, 3 and 5 handles it, because other runtimes, other pools and plain threads may wait for it.
  * Who.    The control thread alone touches what is not atomic here.
  */
 #ifndef WEFTI_SCHED_REACTOR_H
@@ -47,12 +50,12 @@ struct wefti_reactor {
     struct wefti_mpsc news;      /* seats */
     struct wefti_mpsc again;     /* tasks that have run and want to again */
     struct wefti_mpsc returned;  /* tasks that were handed over too late */
-    struct wefti_mpsc submitted; /* I/O work, to the pool */
-    struct wefti_mpsc completed; /* I/O work that is done */
-    struct wefti_mpsc asking;    /* retries that are new */
+    struct wefti_mpsc ended;     /* tasks that are COMPLETE, and whose joiner is a task */
+    struct wefti_mpsc submitted; /* struct wefti_io: to be routed */
+    struct wefti_mpsc completed; /* struct wefti_io: done */
+    struct wefti_mpsc changed;   /* channels whose waiters may be resolved */
 
     _Alignas(64) struct wefti_chain ready; /* tasks that any worker may run */
-    struct wefti_chain retries;            /* that wait for the next turn */
     uint64_t free[WEFTI_WORKERS_MAX / 64]; /* bit i: worker i is not busy */
     uint32_t own_ready;                    /* tasks in all desks */
     uint32_t order;                        /* of the next that becomes ready */
@@ -62,10 +65,12 @@ struct wefti_reactor {
     int64_t idle_look;                     /* how long it waits while nothing is on workers */
     bool owes_answer;
     struct weft_reactor_stats_now {
-        _Atomic uint64_t steps[9], dispatched, results, preempts, taken_back, active, active_max, ready;
+        _Atomic uint64_t steps[9], dispatched, results, preempts, taken_back, active, active_max, ready, items[9];
     } now_is;
 
     _Alignas(64) _Atomic uint32_t stop;
+    _Atomic uintptr_t thread; /* the control thread, by wefti_thread_id; 0: it has not begun */
+    _Atomic(wefti_resolve *) resolve; /* of what is in `changed`; NULL before anything was */
     _Atomic uint32_t asked;   /* 1: the driven worker waits for a whole turn ... */
     struct wefti_park answer; /* ... here */
 };

@@ -89,6 +89,8 @@ static int settle(const weft_config *given, weft_config *config) {
         return bad_field("config.profile", (unsigned)config->profile, "a weft_profile");
     if (!wefti_stack_log2(config->stack_size))
         return bad_field("config.stack_size", config->stack_size, "1 GiB at most");
+    if (config->max_io_completions > WEFTI_IO_COMPLETIONS_MAX)
+        return bad_field("config.max_io_completions", config->max_io_completions, "a number up to 65536");
     config->workers = (unsigned)workers;
     config->seed = seed;
     return 0;
@@ -131,7 +133,7 @@ static void release(struct weft_runtime *rt, size_t allocated) {
         if (watch) {
             watch->forget(&rt->worker[i]);
             wefti_poller_close(&watch->poller);
-            wefti_free(watch, sizeof *watch);
+            wefti_free(watch, wefti_watch_size(rt));
         }
     }
     if (rt->worker)
@@ -215,6 +217,7 @@ static int create(weft_config config, weft_runtime **out) {
     wefti_fork_watch();
     rt->max_processes = config.max_processes;
     rt->global_capacity = config.global_capacity ? config.global_capacity : 65536;
+    rt->max_io_completions = config.max_io_completions ? config.max_io_completions : WEFTI_IO_COMPLETIONS;
     rt->park_timeout = config.park_timeout_ns == 0  ? WEFTI_PARK_TIMEOUT
                        : config.park_timeout_ns < 0 ? INT64_MAX
                                                     : config.park_timeout_ns;

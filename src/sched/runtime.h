@@ -50,9 +50,11 @@ struct weft_runtime {
     uint32_t bias_streak; /* queue/bias.h */
     bool lifo_stealing; /* ... and there is somebody to steal from */
     uint32_t global_capacity;
+    uint32_t max_io_completions; /* I/O events per wait of a poller */
     uint32_t max_processes; /* 0: as many as the table has */
     int64_t park_timeout; /* INT64_MAX: none */
     int64_t grace; /* as in the config: wefti_grace */
+    int64_t grace_ops; /* unpaid ops of a cancelled, exhausted fiber before it is stopped; 0: none */
     uint64_t seed;
     weft_wake_fn wake;
     void *wake_arg;
@@ -75,6 +77,7 @@ struct weft_runtime {
     struct weft_fund *fund; /* budget/profile.h */
     struct wefti_caps *caps; /* budget/cap.h */
     _Atomic uint64_t denied;
+    _Atomic bool failed; /* a detached fiber has failed, and was reported */
     struct wefti_sim *sim;
     _Atomic(struct wefti_annex *) annex[WEFTI_ANNEXES]; /* NULL, or set once */
     struct wefti_reactor *reactor;

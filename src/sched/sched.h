@@ -109,6 +109,10 @@ void wefti_worker_found(struct wefti_worker *w);
 void wefti_worker_sleep(struct wefti_worker *w, int64_t until);
 /* Look at the descriptors without waiting.  True: something happened. */
 bool wefti_watch_run(struct wefti_worker *w);
+/* Bytes of a wefti_watch with room for one batch of events. */
+static inline size_t wefti_watch_size(const struct weft_runtime *rt) {
+    return sizeof(struct wefti_watch) + rt->max_io_completions * sizeof(struct wefti_poll_event);
+}
 /* Sleep on the worker's park or in its poller, at most until `until`; true: a token was taken.  Then dispatch. */
 bool wefti_worker_doze(struct wefti_worker *w, int64_t until);
 bool wefti_watch_dispatch(struct wefti_worker *w);
@@ -280,26 +284,27 @@ uint64_t wefti_live(const struct weft_runtime *rt);
 /* A worker found nothing to do: if the runtime is stopping and nothing is left, tell the stopper. */
 void wefti_stop_check(struct weft_runtime *rt);
 
-/* -- io.c -------------------------------------------------------------------------------------------- */
-/* Work for the I/O threads, and a task that waits for it.  A scheduler with a control thread passes both ways through it. */
+/* -- reactor.c --------------------------------------------------------------------------------------- */
+/* Work that an I/O pool does for a task of a runtime with a control thread. */
 struct wefti_io {
     struct wefti_link link;
-    void (*route)(struct wefti_io *io); /* gives it to the pool; must not block */
-    wefti_waker waker; /* spent when it is done */
+    /* Step 2: let the pool's threads have it.  Returns 1, or 0 if it was withdrawn before; then it may be gone.  Must not block. */
+    uint64_t (*route)(struct wefti_io *io);
+    /* Step 3: resume the task that waits for it.  Then it may be gone. */
+    void (*complete)(struct wefti_io *io);
 };
-/* By the task, on its worker, before it waits. */
+/* By a worker of `rt`.  The record stays where it is until it has been routed.  The caller then calls wefti_notify, without its locks. */
 void wefti_io_submit(struct weft_runtime *rt, struct wefti_io *io);
-/* By the I/O thread, when the result has been left for the task.  The record may be gone afterwards. */
+/* By the I/O thread, once it has been routed and done. */
 void wefti_io_complete(struct weft_runtime *rt, struct wefti_io *io);
 
-/* -- reactor.c --------------------------------------------------------------------------------------- */
-/* Waiters that ask to be tried again, in the order in which they came, in each turn of the control thread until `retry` says true;
- * the record may be gone then.  False: there is no such thread, and whoever serves them wakes them. */
-struct wefti_retry {
-    struct wefti_link link;
-    bool (*retry)(struct wefti_retry *retry);
-};
-bool wefti_retry(struct weft_runtime *rt, struct wefti_retry *retry);
+/* Step 5: look at what `link` is in, and resolve those of its waiters that can be: how many. */
+typedef uint64_t wefti_resolve(struct wefti_link *link);
+/* By a worker of `rt`.  As wefti_io_submit: the link stays in place until `resolve` was called, and wefti_notify is due. */
+void wefti_control_resolve(struct weft_runtime *rt, struct wefti_link *link, wefti_resolve *resolve);
+
+/* A task of `rt`, which has a control thread, has become SCHEDULED.  True: the caller is that thread, and has put it into its ready queue. */
+bool wefti_control_resume(struct weft_runtime *rt, struct weft_task *task);
 
 /* -- jobs.c ------------------------------------------------------------------------------------------ */
 /* Take the oldest public job of another worker and run it.  False: there was none. */

@@ -14,8 +14,6 @@ enum wefti_submit {
 };
 
 /* A scheduler: where tasks wait and in which order they come out.  `w` is always the calling worker. */
-struct wefti_io;
-
 struct wefti_sched {
     const char *name;
     const struct wefti_sched *alone; /* the same, for a worker of whom nobody takes anything; NULL: this one does */
@@ -48,8 +46,8 @@ struct wefti_sched {
     void (*done)(struct wefti_worker *w);
     /* The running poll has called wefti_worker_turn while it waited (it may have not), and goes on. */
     void (*resume)(struct wefti_worker *w);
-    /* wefti_io_submit, wefti_io_complete. */
-    void (*io)(struct weft_runtime *rt, struct wefti_io *io, bool completed);
+    /* A task that another task joins is COMPLETE: the control thread wakes the joiner, and drops the scheduler's reference. */
+    void (*ended)(struct wefti_worker *w, struct weft_task *task);
     /* A line for dumps, as snprintf. */
     int (*describe)(struct weft_runtime *rt, char *text, size_t room);
 };

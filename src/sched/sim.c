@@ -163,7 +163,7 @@ static bool idle_in_world(struct wefti_worker *w, int64_t until) {
         sim->tied = now;
         return until <= load_own(&sim->clock);
     }
-    if (watch && (watch->count = wefti_poller_wait(&watch->poller, watch->events, WEFTI_EVENTS_MAX, 0)))
+    if (watch && (watch->count = wefti_poller_wait(&watch->poller, watch->events, 0)))
         return true;
     int64_t limit = wefti_real(w->rt, until);
     wefti_count(&w->counters.parks, 1);

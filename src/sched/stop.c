@@ -76,9 +76,11 @@ static bool wait_quiet(struct weft_runtime *rt, int64_t until) {
     }
 }
 
+/* A task that is cancelled already is left alone: it may be shielded, and each further cancel would wake it for nothing. */
 static void cancel_one(struct weft_task *task, void *arg) {
     (void)arg;
-    wefti_cancel(task, WEFT_REASON_SHUTDOWN);
+    if (!(load_relaxed(&task->word) & WEFTI_CANCELLED)) /* a hint: twice is harmless */
+        wefti_cancel(task, WEFT_REASON_SHUTDOWN);
     wefti_task_unref(task, 0);
 }
 

@@ -4,7 +4,7 @@
  *         until the next one.  Others touch the wheel to take a timer out, and to ring what a worker that is stuck in a long
  *         poll has left overdue; so its lock is nearly always free.  A runtime with one worker does without.
  *         Where a control thread hands out the tasks, all timers are its.
- * Words.  wheel, alarm->timer: under the lock.  alarm->rang: set once, under the lock, the ringer's last touch.
+ * Words.  wheel, alarm->timer: under the lock.  alarm->timer.rang: set once, under the lock, the ringer's last touch.
  *         timers_next: no timer in the wheel is due before; written under the lock, by others read as a hint.
  * Race.   ringer: R1 lock, take the timer out          task: C1 woken for any reason; rang? then the alarm is its own
  *                 R2 note the task, set rang                 C2 else lock, take the timer out if it is there, unlock
@@ -36,7 +36,7 @@ void wefti_alarm_set(struct wefti_worker *w, struct wefti_alarm *alarm, struct w
     struct wefti_worker *keeper = w->rt->control ? w->rt->control : w;
     alarm->task = task;
     alarm->worker = keeper;
-    store_relaxed(&alarm->rang, false); /* before it is in the wheel */
+    store_relaxed(&alarm->timer.rang, false); /* before it is in the wheel */
     lock(keeper);
     wefti_wheel_add(&keeper->timers, &alarm->timer, until);
     if (until < load_relaxed(&keeper->timers_next)) /* the lock orders it */
@@ -48,17 +48,17 @@ void wefti_alarm_set(struct wefti_worker *w, struct wefti_alarm *alarm, struct w
 
 void wefti_alarm_clear(struct wefti_alarm *alarm) {
     struct wefti_worker *w = alarm->worker;
-    if (load_acquire(&alarm->rang)) /* C1, pairs with R2: it is no longer in the wheel, and nobody touches it */
+    if (load_acquire(&alarm->timer.rang)) /* C1, pairs with R2: it is no longer in the wheel, and nobody touches it */
         return;
     lock(w); /* C2 */
     wefti_wheel_remove(&w->timers, &alarm->timer);
     unlock(w);
 }
 
-bool wefti_timers_run(struct wefti_worker *owner, int64_t now) {
+uint64_t wefti_timers_run(struct wefti_worker *owner, int64_t now) {
     struct weft_task *task[BATCH];
     uint32_t count;
-    bool any = false;
+    uint64_t rang = 0;
     do {
         count = 0;
         lock(owner);
@@ -66,16 +66,16 @@ bool wefti_timers_run(struct wefti_worker *owner, int64_t now) {
             struct wefti_alarm *alarm = (struct wefti_alarm *)(void *)timer; /* timer is its first field */
             __builtin_prefetch(alarm->task); /* it has most likely left the caches */
             task[count++] = alarm->task;
-            store_release(&alarm->rang, true); /* R2, pairs with C1 */
+            store_release(&alarm->timer.rang, true); /* R2, pairs with C1 */
         }
         if (count < BATCH)
             store_relaxed(&owner->timers_next, wefti_wheel_next(&owner->timers)); /* a hint to others */
         unlock(owner);
         for (uint32_t i = 0; i < count; i++)
             wefti_wake_loosely(task[i]); /* R3: wake */
-        any = any || count;
+        rang += count;
     } while (count == BATCH);
-    return any;
+    return rang;
 }
 
 void wefti_worker_look(struct wefti_worker *w) {

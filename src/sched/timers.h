@@ -11,8 +11,8 @@ void wefti_alarm_set(struct wefti_worker *w, struct wefti_alarm *alarm, struct w
 void wefti_alarm_clear(struct wefti_alarm *alarm);
 /* The timers and descriptors of a worker that is busy, now and then. */
 void wefti_worker_look(struct wefti_worker *w);
-/* Ring what is due in the wheel of `owner`; by any worker of its runtime.  True: something was. */
-bool wefti_timers_run(struct wefti_worker *owner, int64_t now);
+/* Ring what is due in the wheel of `owner`; by any worker of its runtime, or its control thread.  How many. */
+uint64_t wefti_timers_run(struct wefti_worker *owner, int64_t now);
 /* Has it timers at all?  Others may take some out meanwhile. */
 static inline bool wefti_timers_any(const struct wefti_worker *w) { return load_relaxed(&w->timers.count) != 0; }
 /* When the next one is due at the earliest, after run; INT64_MAX: none. */

@@ -46,6 +46,8 @@ void wefti_submit(struct weft_task *task, enum wefti_submit why) {
         rt->sched->submit(w, task, why);
         return;
     }
+    if (!w && rt->reactor && wefti_control_resume(rt, task))
+        return;
     wefti_inject_push_one(&rt->inject, &task->link);
     wefti_notify(rt, w);
 }

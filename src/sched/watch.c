@@ -5,7 +5,7 @@
 bool wefti_worker_doze(struct wefti_worker *w, int64_t until) {
     struct wefti_watch *watch = w->watch;
     if (watch)
-        return wefti_park_poll(&w->park, &watch->poller, watch->events, WEFTI_EVENTS_MAX, until, &watch->count);
+        return wefti_park_poll(&w->park, &watch->poller, watch->events, until, &watch->count);
     /* While another runs, what there is to do is his; when all sleep, it comes from outside. */
     bool spare = w->rt->cpus > 1 && wefti_idle_parked(&w->rt->idle) == w->rt->workers;
     return wefti_nap_or_sleep(&w->nap, &w->park, until, spare);
@@ -15,6 +15,8 @@ bool wefti_watch_dispatch(struct wefti_worker *w) {
     struct wefti_watch *watch = w->watch;
     if (!watch || !watch->count)
         return false;
+    wefti_count(&w->counters.io_batches, 1);
+    wefti_count(&w->counters.io_events, (uint64_t)watch->count);
     watch->dispatch(w, watch->events, watch->count);
     watch->count = 0;
     return true;
@@ -26,6 +28,6 @@ bool wefti_watch_run(struct wefti_worker *w) {
         return false;
     if (watch->count) /* collected before: first these */
         return wefti_watch_dispatch(w);
-    watch->count = wefti_poller_wait(&watch->poller, watch->events, WEFTI_EVENTS_MAX, 0);
+    watch->count = wefti_poller_wait(&watch->poller, watch->events, 0);
     return wefti_watch_dispatch(w);
 }

@@ -8,9 +8,14 @@
 
 /* -- Running one task ------------------------------------------------------------------------------------ */
 
-/* The rest of finish, for who waits for it. */
-static __attribute__((noinline)) void tell_joiner(struct weft_task *task) {
-    wefti_wake(load_relaxed(&task->joiner)); /* ordered by to_complete */
+/* The rest of finish, for a task that is joined.  A control thread resumes a task that joins; a thread is woken directly. */
+static __attribute__((noinline)) void tell_joiner(struct wefti_worker *w, struct weft_task *task) {
+    wefti_waker joiner = load_relaxed(&task->joiner); /* ordered by to_complete */
+    if (w->central && !(joiner & 1)) {
+        w->sched->ended(w, task);
+        return;
+    }
+    wefti_wake(joiner);
     wefti_task_unref(task, 0);
 }
 
@@ -24,7 +29,7 @@ static inline __attribute__((always_inline)) void complete(struct wefti_worker *
     if (owner)
         owner->kind->left(owner); /* only now: who awaits all children finds each of them COMPLETE */
     if (word & WEFTI_JOINED)
-        tell_joiner(task);
+        tell_joiner(w, task);
     else if (wefti_word_refs(word) == 0)
         wefti_slab_give_here(&w->rt->slab, &w->cache, task);
 }

@@ -22,7 +22,7 @@
 /* Counters of one worker, written by it alone: load_own + store_relaxed, see wefti_count. */
 struct wefti_counters {
     _Atomic uint64_t polls, spawned, completed, cancelled, lifo_hits, steals, stolen, searches, parks, wakes, overflows,
-        global_fetches, ticks, jobs_stolen, exhausted;
+        global_fetches, ticks, jobs_stolen, exhausted, io_batches, io_events, failed;
     _Atomic uint64_t processes; /* begun here less ended here: may be below 0 */
 };
 
@@ -39,7 +39,7 @@ struct wefti_watch {
     void (*forget)(struct wefti_worker *w); /* its poller is about to be closed */
     int count;        /* events collected and not yet dispatched */
     uint32_t waiting; /* tasks that wait for a descriptor; kept for the simulator only */
-    struct wefti_poll_event events[WEFTI_EVENTS_MAX];
+    struct wefti_poll_event events[]; /* room for the poller's batch */
 };
 
 struct wefti_worker {

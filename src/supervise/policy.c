@@ -27,6 +27,7 @@ static bool reap(struct wefti_sup *sup, size_t at) {
     if (child->state != WEFTI_SUP_UP || !sup->kind->reap(sup, at, &child->status))
         return false;
     child->state = WEFTI_SUP_DOWN;
+    child->lacks = NULL;
     report(sup, at, WEFT_SUPERVISED_ENDED, child->status);
     return true;
 }
@@ -99,6 +100,50 @@ static int handle(struct wefti_sup *sup, size_t at) {
     return 0;
 }
 
+/* -- Exhausted children -------------------------------------------------------------------------------------- */
+
+static void refuse(struct wefti_sup *sup, size_t at, const char *lacks, int why) {
+    report(sup, at, WEFT_SUPERVISED_REFUSED, why);
+    if (!sup->config.report)
+        sup->kind->complain(sup, at, lacks, why == -EDQUOT ? "is refused: its fund has too little" : "is refused");
+    sup->kind->refuse(sup, at);
+}
+
+/* Now, or as soon as its period is over. */
+static void recharge(struct wefti_sup *sup, size_t at, const char *lacks) {
+    struct wefti_sup_child *child = &sup->children[at];
+    int64_t now = weft_now();
+    child->lacks = now < child->recharge_at ? lacks : NULL;
+    if (child->lacks)
+        return;
+    int error = sup->kind->recharge(sup, at);
+    if (error == 0) {
+        child->recharge_at = now + sup->config.recharge_period;
+        report(sup, at, WEFT_SUPERVISED_RECHARGED, 0);
+    } else if (error != -ENOENT) {
+        refuse(sup, at, lacks, error);
+    }
+}
+
+static void see_to_budget(struct wefti_sup *sup, size_t at) {
+    struct wefti_sup_child *child = &sup->children[at];
+    const char *lacks = child->state == WEFTI_SUP_UP && sup->kind->exhausted ? sup->kind->exhausted(sup, at) : NULL;
+    if (lacks) {
+        report(sup, at, WEFT_SUPERVISED_EXHAUSTED, 0);
+        switch (sup->config.on_exhausted) {
+        case WEFT_EXHAUSTED_RECHARGE: recharge(sup, at, lacks); break;
+        case WEFT_EXHAUSTED_REFUSE: refuse(sup, at, lacks, 0); break;
+        case WEFT_EXHAUSTED_REPORT:
+            if (!sup->config.report)
+                sup->kind->complain(sup, at, lacks, "waits to be recharged");
+        }
+    } else if (child->lacks) {
+        recharge(sup, at, child->lacks);
+    }
+}
+
+/* -- The loop ----------------------------------------------------------------------------------------------------- */
+
 /* Start what is due, in order.  *next: when to come back; *left: something runs, or will.  0; or it gives up. */
 static int start_due(struct wefti_sup *sup, int64_t *next, bool *left) {
     *next = WEFT_NEVER;
@@ -117,6 +162,8 @@ static int start_due(struct wefti_sup *sup, int64_t *next, bool *left) {
         *left |= child->state != WEFTI_SUP_DOWN;
         if (child->state == WEFTI_SUP_WAITING && child->due < *next)
             *next = child->due;
+        if (child->lacks && child->recharge_at < *next)
+            *next = child->recharge_at;
     }
     return 0;
 }
@@ -130,6 +177,8 @@ int wefti_sup_run(struct wefti_sup *sup) {
         for (size_t i = 0; i < sup->count && !error; i++)
             if (reap(sup, i))
                 error = handle(sup, i);
+            else
+                see_to_budget(sup, i);
         if (error || (error = start_due(sup, &next, &left)) || !left)
             break;
         /* It may have heard that it is to end while it waited for one child. */
@@ -149,8 +198,13 @@ int wefti_sup_config(const weft_supervisor_config *given, weft_supervisor_config
     if ((unsigned)config->strategy > WEFT_STRATEGY_REST_FOR_ONE || config->period < 0 || config->backoff_max < 0 ||
         !(config->backoff_factor == 0 || config->backoff_factor >= 1) ||
         !(config->backoff_jitter <= 1) || /* also: not a number */
-        config->stable < 0 || (config->backoff_max && config->backoff_min > config->backoff_max))
+        config->stable < 0 || (config->backoff_max && config->backoff_min > config->backoff_max) ||
+        (unsigned)config->on_exhausted > WEFT_EXHAUSTED_REFUSE || config->recharge_period < 0)
         return -EINVAL;
+    if (weft_budget_covers(&(weft_budget){0}, &config->recharge)) /* all 0 */
+        config->recharge = (weft_budget)WEFT_BUDGET_CHILD;
+    if (config->recharge_period > INT64_MAX / 4)
+        config->recharge_period = INT64_MAX / 4; /* with the time of day, it is still a time */
     config->period = config->period ? config->period : 5 * SECOND;
     config->backoff_min = config->backoff_min ? config->backoff_min : SECOND;
     int64_t max = config->backoff_max                 ? config->backoff_max

@@ -26,6 +26,15 @@ struct wefti_sup_kind {
     void (*stop)(struct wefti_sup *sup, size_t child);
     /* The supervisor is not to end. */
     bool (*goes_on)(struct wefti_sup *sup);
+
+    /* Returns what the child lacks, once for each time that it is exhausted, or NULL.  A kind without budgets has NULL here. */
+    const char *(*exhausted)(struct wefti_sup *sup, size_t child);
+    /* Gives the exhausted child config.recharge: 0; -ENOENT (it is not exhausted any more); -EDQUOT; -EPERM. */
+    int (*recharge)(struct wefti_sup *sup, size_t child);
+    /* Refuses the exhausted child.  No effect if it is not exhausted any more. */
+    void (*refuse)(struct wefti_sup *sup, size_t child);
+    /* Reports on stderr that the child lacks `what`, and what happens then. */
+    void (*complain)(struct wefti_sup *sup, size_t child, const char *what, const char *then);
 };
 
 enum wefti_sup_state {
@@ -40,6 +49,8 @@ struct wefti_sup_child {
     int status;
     int64_t began, due;
     int64_t pause; /* the last one; 0: none yet */
+    const char *lacks; /* it is exhausted, and waits for its recharge at `recharge_at`; NULL: it does not */
+    int64_t recharge_at; /* when it may be recharged again */
 };
 
 struct wefti_sup {

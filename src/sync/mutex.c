@@ -5,6 +5,7 @@
  * Checked by.  test/model/sync_mutex.c
  */
 #include "sync/barge.h"
+#include "task/account.h"
 
 _Static_assert(WEFT_MUTEX_FIFO == WEFTI_FIFO, "a flag of ours");
 
@@ -23,14 +24,19 @@ static const struct wefti_barge kind = {with, without, -EPERM, WEFTI_A_MUTEX, by
 static __attribute__((noinline)) int lock_slowly(struct wefti_sync *m, uint64_t me, uint64_t found, int64_t until) {
     if ((found & ~WEFTI_WAITERS) == me)
         return -EDEADLK;
-    return until > 0 ? wefti_barge_get(m, &kind, me, until) : wefti_barge_too_late(m, found);
+    int error = until > 0 ? wefti_barge_get(m, &kind, me, until) : wefti_barge_too_late(m, found);
+    if (!error)
+        wefti_note_lock(m, WEFTI_A_MUTEX);
+    return error;
 }
 
 int weft_mutex_lock(weft_mutex *mutex, weft_deadline until) {
     struct wefti_sync *m = sync_of(mutex);
     uint64_t me = wefti_me(), found = 0;
-    if (WEFTI_LIKELY(cas_acquire(&m->word, &found, me))) /* L1, pairs with U1, U4 */
+    if (WEFTI_LIKELY(cas_acquire(&m->word, &found, me))) { /* L1, pairs with U1, U4 */
+        wefti_note_lock(m, WEFTI_A_MUTEX);
         return 0;
+    }
     return lock_slowly(m, me, found, until);
 }
 
@@ -39,9 +45,12 @@ int weft_mutex_lock(weft_mutex *mutex, weft_deadline until) {
 int weft_mutex_unlock(weft_mutex *mutex) {
     struct wefti_sync *m = sync_of(mutex);
     uint64_t me = wefti_me(), found = me;
-    if (WEFTI_LIKELY(cas_release(&m->word, &found, 0))) /* U1, pairs with L1 */
-        return 0;
-    return found == (me | WEFTI_WAITERS) ? wefti_barge_give(m, &kind, me) : -EPERM;
+    int error = 0;
+    if (WEFTI_UNLIKELY(!cas_release(&m->word, &found, 0))) /* U1, pairs with L1 */
+        error = found == (me | WEFTI_WAITERS) ? wefti_barge_give(m, &kind, me) : -EPERM;
+    if (WEFTI_LIKELY(!error))
+        wefti_note_unlock(m, WEFTI_A_MUTEX);
+    return error;
 }
 
 bool weft_mutex_is_mine(const weft_mutex *mutex) {

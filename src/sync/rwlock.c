@@ -7,6 +7,7 @@
  * Checked by.  test/model/sync_rwlock.c
  */
 #include "sync/barge.h"
+#include "task/account.h"
 
 #define WRITER UINT64_C(2)
 #define READER UINT64_C(4)
@@ -50,19 +51,28 @@ static __attribute__((noinline)) int lock_slowly(struct wefti_sync *s, const str
                                                  uint64_t found, int64_t until) {
     if (is_writer(found, wefti_me()))
         return -EDEADLK;
-    return until > 0 ? wefti_barge_get(s, kind, who, until) : wefti_barge_too_late(s, found);
+    int error = until > 0 ? wefti_barge_get(s, kind, who, until) : wefti_barge_too_late(s, found);
+    if (!error)
+        wefti_note_lock(s, kind->what);
+    return error;
 }
 
 int weft_rwlock_read(weft_rwlock *rwlock, weft_deadline until) {
     struct wefti_sync *s = sync_of(rwlock);
     uint64_t found = 0; /* a guess: a look first would have to wait for the swap before it */
-    return WEFTI_LIKELY(take(s, 0, &found)) ? 0 : lock_slowly(s, &reading, 0, found, until);
+    if (WEFTI_UNLIKELY(!take(s, 0, &found)))
+        return lock_slowly(s, &reading, 0, found, until);
+    wefti_note_lock(s, WEFTI_A_READ_LOCK);
+    return 0;
 }
 
 int weft_rwlock_write(weft_rwlock *rwlock, weft_deadline until) {
     struct wefti_sync *s = sync_of(rwlock);
     uint64_t me = wefti_me(), found = 0;
-    return WEFTI_LIKELY(take(s, me, &found)) ? 0 : lock_slowly(s, &writing, me, found, until);
+    if (WEFTI_UNLIKELY(!take(s, me, &found)))
+        return lock_slowly(s, &writing, me, found, until);
+    wefti_note_lock(s, WEFTI_A_WRITE_LOCK);
+    return 0;
 }
 
 /* -- Unlocking ------------------------------------------------------------------------------------------- */
@@ -81,12 +91,19 @@ static inline int leave(struct wefti_sync *s, const struct wefti_barge *kind, ui
 
 int weft_rwlock_read_unlock(weft_rwlock *rwlock) {
     struct wefti_sync *s = sync_of(rwlock);
-    return leave(s, &reading, 0, READER); /* a guess: the only reader */
+    int error = leave(s, &reading, 0, READER); /* a guess: the only reader */
+    if (WEFTI_LIKELY(!error))
+        wefti_note_unlock(s, WEFTI_A_READ_LOCK);
+    return error;
 }
 
 int weft_rwlock_write_unlock(weft_rwlock *rwlock) {
+    struct wefti_sync *s = sync_of(rwlock);
     uint64_t me = wefti_me();
-    return leave(sync_of(rwlock), &writing, me, me | WRITER);
+    int error = leave(s, &writing, me, me | WRITER);
+    if (WEFTI_LIKELY(!error))
+        wefti_note_unlock(s, WEFTI_A_WRITE_LOCK);
+    return error;
 }
 
 /* -- Poll tasks ------------------------------------------------------------------------------------------ */

@@ -9,16 +9,48 @@
 #include <weft/budget.h>
 
 #include "task/fiber.h"
+#include "task/waits.h"
 
-/* The fiber's own while it runs; while it waits exhausted, its fund's, under the fund's lock. */
-struct wefti_account {
-    struct weft_fund *fund;
-    struct wefti_account *next; /* in the fund's list of unused ones */
-    weft_budget left;           /* without the ops of its slice: those are in fiber->ops_left */
-    uint64_t number;            /* no other of its fund ever has it */
-    uint32_t cap;               /* 1 + index of the capability it was spawned with; 0: none */
-    bool unpaid;                /* it was cancelled while it could not pay: nothing it does is charged any more */
+struct wefti_piece; /* of memory: budget/alloc.c */
+
+/* The locks that a fiber with a budget holds, for a report if it is stopped (budget/stop.c).  Only the fiber touches it. */
+#define WEFTI_HELD 8u
+struct wefti_held {
+    uint32_t count; /* in `lock` */
+    uint32_t more; /* that had no room there */
+    struct {
+        const void *address;
+        enum wefti_waits kind;
+    } lock[WEFTI_HELD];
 };
+
+/* Belongs to the fiber while that runs, and to its fund, under the fund's lock, while the fiber waits exhausted. */
+struct wefti_account {
+    struct weft_fund *fund; /* set once: an account is used again by fibers of the same fund only */
+    struct wefti_account *older; /* in the fund's list of all its accounts; set once */
+    struct wefti_account *next; /* in the fund's list of unused ones */
+    struct wefti_piece *pieces; /* memory that is charged to it; under the fund's lock */
+    bool closed; /* its fiber has ended, and it has pieces; under the fund's lock */
+    bool unpaid; /* its fiber was cancelled while it could not pay: nothing is charged any more */
+    bool killed; /* its fiber was refused, discarded or stopped */
+    uint32_t cap; /* 1 + index of the capability it was spawned with; 0: none */
+    weft_budget left; /* without the ops of its slice: those are in fiber->ops_left */
+    int64_t grace; /* if unpaid: ops until it is stopped; 0 or below: none */
+    struct wefti_held held;
+};
+
+/* What is left with its slice.  What the fiber owes is deducted, as far as there is something.  By the fiber itself, or after its end. */
+static inline weft_budget wefti_account_left(const struct wefti_fiber *fiber) {
+    weft_budget left = fiber->account->left;
+    uint64_t owed = fiber->ops_left < 0 ? (uint64_t)-(int64_t)fiber->ops_left : 0;
+    if (fiber->account->unpaid)
+        return left;
+    if (owed)
+        left.ops -= owed < left.ops ? owed : left.ops;
+    else
+        weft_budget_add(&left, &(weft_budget){.ops = (uint64_t)fiber->ops_left});
+    return left;
+}
 
 extern const weft_budget wefti_cost_spawn, wefti_cost_channel, wefti_cost_syscall;
 
@@ -46,6 +78,18 @@ static inline int wefti_charge_channel_call(void) {
 static inline int wefti_charge_syscall_call(void) {
     return WEFTI_LIKELY(!load_relaxed(&wefti_accounts_exist)) ? 0
                                                               : wefti_charge_caller(&wefti_cost_syscall); /* as above */
+}
+
+/* The calling task has locked, or unlocked, a mutex or rwlock.  budget/stop.c. */
+void wefti_held_add(const void *lock, enum wefti_waits kind);
+void wefti_held_remove(const void *lock, enum wefti_waits kind);
+static inline void wefti_note_lock(const void *lock, enum wefti_waits kind) {
+    if (WEFTI_UNLIKELY(load_relaxed(&wefti_accounts_exist))) /* a hint: set before a fiber with an account runs */
+        wefti_held_add(lock, kind);
+}
+static inline void wefti_note_unlock(const void *lock, enum wefti_waits kind) {
+    if (WEFTI_UNLIKELY(load_relaxed(&wefti_accounts_exist))) /* as above */
+        wefti_held_remove(lock, kind);
 }
 
 /* A fiber is to be spawned into rt: may it, and what is its budget?  The spawner pays.  *account may be NULL: nothing is charged to it.

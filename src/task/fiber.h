@@ -24,6 +24,8 @@ struct wefti_owner_kind {
     void (*ended)(struct wefti_fiber *fiber);
     /* It is COMPLETE, and may be gone.  So may the owner be afterwards.  May be NULL. */
     void (*left)(struct wefti_owner *owner);
+    /* The running fiber waits for a recharge from now on; `what` it lacks is static.  Returns true if the owner sees to it.  May be NULL. */
+    bool (*exhausted)(struct wefti_fiber *fiber, const char *what);
 };
 
 /* What a fiber has open, newest first: its nurseries.  The list is under the fiber's lock; only the fiber itself changes it. */
@@ -59,6 +61,7 @@ struct wefti_fiber {
             bool discard : 1; /* may be ended in the midst of metered code */
             bool steady : 1; /* shields hold for as long as it wants, whatever limits they have */
             bool leaves : 1; /* may have something to see to when it ends: `locals`, `owned`, `preempted` */
+            bool lent : 1; /* its nursery has a reference, and drops its handle (nursery/lend.c) */
         };
         uint8_t unusual; /* one of them is set */
     };

@@ -15,7 +15,6 @@ struct wefti_alarm {
     struct wefti_timer timer;
     struct weft_task *task;
     struct wefti_worker *worker; /* whose wheel it is in */
-    _Atomic bool rang;
 };
 
 #endif

@@ -1,7 +1,10 @@
 /* wheel.c - timers (wheel.h has the design). */
 #include "time/wheel.h"
 
+#include "base/assert.h"
+
 #define DIGIT 6u /* bits: log2 of the slots */
+#define RUNS 32u /* of the sort: enough for 2^31 timers in one slot, and correct for more */
 
 static uint32_t digit(uint64_t tick, uint32_t level) {
     return (uint32_t)(tick >> (DIGIT * level)) & (WEFTI_WHEEL_SLOTS - 1);
@@ -19,7 +22,7 @@ static void push(struct wefti_timer **head, struct wefti_timer *timer) {
 static void put(struct wefti_wheel *wheel, struct wefti_timer *timer) {
     if (timer->tick < wheel->tick) {
         timer->ahead = NULL;
-        push(&wheel->due, timer);
+        push(wheel->sorted ? &wheel->late : &wheel->due, timer);
         return;
     }
     uint64_t differs = timer->tick ^ wheel->tick;
@@ -48,6 +51,7 @@ static void count(struct wefti_wheel *wheel, int change) {
 void wefti_wheel_add(struct wefti_wheel *wheel, struct wefti_timer *timer, int64_t deadline) {
     /* Rounded up: never early. */
     timer->tick = deadline <= 0 ? 0 : ((uint64_t)deadline + WEFTI_WHEEL_TICK - 1) / WEFTI_WHEEL_TICK;
+    timer->early = deadline <= 0 ? 0 : (uint32_t)(timer->tick * WEFTI_WHEEL_TICK - (uint64_t)deadline);
     put(wheel, timer);
     count(wheel, 1);
 }
@@ -97,8 +101,62 @@ static uint64_t next_slot(const struct wefti_wheel *wheel, uint32_t *level) {
     return best;
 }
 
+/* -- Sorting a list by deadline --------------------------------------------------------------------------------- */
+
+static bool is_before(const struct wefti_timer *a, const struct wefti_timer *b) {
+    return a->tick != b->tick ? a->tick < b->tick : a->early > b->early;
+}
+
+/* Of two sorted lists, linked by `next` alone. */
+static struct wefti_timer *merge(struct wefti_timer *a, struct wefti_timer *b) {
+    struct wefti_timer *first = NULL, **end = &first;
+    while (a && b) {
+        struct wefti_timer **from = is_before(b, a) ? &b : &a;
+        *end = *from;
+        end = &(*end)->next;
+        *from = *end;
+    }
+    *end = a ? a : b;
+    return first;
+}
+
+/* A merge sort from the bottom up: run[i] is empty, or a sorted list of 2^i timers. */
+static struct wefti_timer *sort(struct wefti_timer *list) {
+    struct wefti_timer *run[RUNS] = {NULL}, *sorted = NULL;
+    while (list) {
+        struct wefti_timer *one = list;
+        uint32_t i = 0;
+        list = list->next;
+        one->next = NULL;
+        for (; i < RUNS - 1 && run[i]; i++) {
+            one = merge(run[i], one);
+            run[i] = NULL;
+        }
+        run[i] = merge(run[i], one);
+    }
+    for (uint32_t i = 0; i < RUNS; i++)
+        sorted = merge(run[i], sorted);
+    return sorted;
+}
+
+/* All of `list`, which is not empty, is due. */
+static void fill_due(struct wefti_wheel *wheel, struct wefti_timer *list) {
+    if (wheel->sorted && list->next) {
+        list = sort(list);
+        for (struct wefti_timer *timer = list; timer->next; timer = timer->next)
+            timer->next->at = &timer->next;
+    }
+    wheel->due = list;
+    list->at = &wheel->due;
+}
+
 struct wefti_timer *wefti_wheel_expire(struct wefti_wheel *wheel, int64_t now) {
     uint64_t now_tick = now <= 0 ? 0 : (uint64_t)now / WEFTI_WHEEL_TICK;
+    if (WEFTI_UNLIKELY(wheel->late != NULL) && !wheel->due) {
+        struct wefti_timer *late = wheel->late;
+        wheel->late = NULL;
+        fill_due(wheel, late);
+    }
     while (!wheel->due) {
         uint32_t level = 0;
         uint64_t tick = next_slot(wheel, &level);
@@ -114,8 +172,7 @@ struct wefti_timer *wefti_wheel_expire(struct wefti_wheel *wheel, int64_t now) {
         wheel->tick = tick;
         if (level == 0) { /* all of this slot are due */
             wheel->tick++;
-            wheel->due = list;
-            list->at = &wheel->due;
+            fill_due(wheel, list);
             break;
         }
         for (; list; list = next) {
@@ -132,7 +189,7 @@ struct wefti_timer *wefti_wheel_expire(struct wefti_wheel *wheel, int64_t now) {
 }
 
 int64_t wefti_wheel_next(const struct wefti_wheel *wheel) {
-    if (wheel->due)
+    if (wheel->due || wheel->late)
         return 0;
     uint64_t best = UINT64_MAX;
     for (uint32_t l = 0; l < WEFTI_WHEEL_LEVELS - 1; l++) {

@@ -8,6 +8,11 @@
  * Far.    Timers that were set long ago are in no cache, and each is found through the one before it.  So each also has a hint, the one that
  *         lay a few places behind it when it was put in, which is fetched while those in between are dealt with.  It is never followed: who
  *         was there may be gone.
+ * Order.  Timers come out in the order of their ticks.  Within a tick (1 ms) the order is that of the slot's list, which is neither
+ *         that of the deadlines nor that of arrival.  A wheel with `sorted` set sorts each slot by deadline when it expires, and the
+ *         timers that were added late among themselves; equal deadlines keep no particular order.  Sorting touches every timer
+ *         of the slot before the first one comes out, which costs cache misses with many timers per tick, so only the
+ *         wheel of a control thread does it.
  * Claim.  A timer comes out at the first `expire` whose time is not before its tick, never earlier.
  * Who.    Whoever holds the wheel's lock (sched/timers.c), or the one worker of a runtime that has one.
  * Checked by.  test/unit/time_wheel.c
@@ -30,6 +35,8 @@ struct wefti_timer {
     struct wefti_timer *next, **at; /* at: the pointer that points here; NULL: in no wheel */
     uint64_t tick;
     const void *ahead; /* a hint */
+    uint32_t early;    /* ns from the deadline to its tick: orders timers of one tick */
+    _Atomic bool rang; /* the alarm's (alarm.h), which has no room left in its cache line */
 };
 
 struct wefti_wheel {
@@ -43,6 +50,8 @@ struct wefti_wheel {
                       [WEFTI_WHEEL_AHEAD]; /* the last that were put into a slot, in turn: hints */
     uint8_t turn[WEFTI_WHEEL_LEVELS][WEFTI_WHEEL_SLOTS];
     struct wefti_timer *due; /* of ticks that the wheel has passed */
+    struct wefti_timer *late; /* sorted: added when their tick had passed; they come out after `due` */
+    bool sorted; /* timers of one tick come out in the order of their deadlines */
 };
 
 /* `timer` comes out at `deadline` (ns of the clock that expire is told). */

@@ -7,6 +7,8 @@
 #include "base/known.h"
 #include "tls/tls.h"
 
+/* RFC 9325, 4.2: ephemeral keys and authenticated encryption only. */
+#define TLS12_CIPHERS "ECDHE+AESGCM:ECDHE+CHACHA20"
 #define HANDSHAKE_TIMEOUT INT64_C(10000000000)
 
 static int known(const weft_tls_options *given, weft_tls_options *options) {
@@ -90,6 +92,10 @@ static int load(struct weft_tls *tls, SSL_CTX *ctx, const char *cert, const char
 static int settle(struct weft_tls *tls, SSL_CTX *ctx) {
     SSL_CTX_set_app_data(ctx, tls);
     SSL_CTX_set_min_proto_version(ctx, tls->options.tls13_only ? TLS1_3_VERSION : TLS1_2_VERSION);
+    const char *tls12 = tls->options.tls12_ciphers, *tls13 = tls->options.tls13_ciphers;
+    if (SSL_CTX_set_cipher_list(ctx, tls12 ? tls12 : TLS12_CIPHERS) != 1 ||
+        (tls13 && (!*tls13 || SSL_CTX_set_ciphersuites(ctx, tls13) != 1)))
+        return -EINVAL;
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE |
                                  SSL_OP_PRIORITIZE_CHACHA);
     /* Writes never block (stream.c has a queue); an idle connection has no buffers; one recv a record. */
@@ -145,6 +151,8 @@ static int keep(struct weft_tls *tls, const weft_tls_options *options) {
     int error = copy_name(options->cert_file, &tls->options.cert_file);
     error |= copy_name(options->key_file, &tls->options.key_file);
     error |= copy_name(options->ca_file, &tls->options.ca_file);
+    error |= copy_name(options->tls12_ciphers, &tls->options.tls12_ciphers);
+    error |= copy_name(options->tls13_ciphers, &tls->options.tls13_ciphers);
     tls->options.alpn = NULL; /* parsed */
     return error ? -ENOMEM : parse_alpn(options->alpn, tls);
 }
@@ -189,8 +197,9 @@ void weft_tls_free(weft_tls *tls) {
     wefti_tls_sessions_free(tls);
     wefti_tls_named_free(tls);
     SSL_CTX_free(tls->ctx);
-    const char *names[] = {tls->options.cert_file, tls->options.key_file, tls->options.ca_file};
-    for (int i = 0; i < 3; i++)
+    const char *names[] = {tls->options.cert_file, tls->options.key_file, tls->options.ca_file,
+                           tls->options.tls12_ciphers, tls->options.tls13_ciphers};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         OPENSSL_free((char *)(uintptr_t)names[i]); /* copies */
     CRYPTO_THREAD_lock_free(tls->lock);
     OPENSSL_free(tls);

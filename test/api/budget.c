@@ -81,6 +81,38 @@ static int uncharged(void *arg) {
     return 0;
 }
 
+/* -- A long life ---------------------------------------------------------------------------------------------- */
+
+#define MESSAGES 70000 /* more than 16 bits can count */
+
+static int send_many(void *arg) {
+    for (int i = 0; i < MESSAGES; i++) {
+        int value, error = weft_chan_send(arg, &i, WEFT_NEVER);
+        if (!error)
+            error = weft_chan_recv(arg, &value, WEFT_NEVER);
+        if (error || value != i)
+            return error ? error : -EPROTO;
+    }
+    return 0;
+}
+
+/* One budget lasts for more operations than 16 bits can count: none of them is exhausted on the way. */
+API_TEST(budget_long_lived, "J10 J11", .workers = {1, 2}) {
+    weft_runtime *rt = begin(WEFT_PROFILE_CLUSTER);
+    weft_budget all = {3 * MESSAGES, 0, 1, 3 * MESSAGES, 0}, its = {2 * MESSAGES, 0, 0, 2 * MESSAGES, 0};
+    weft_fund *fund = new_fund(rt, all);
+    weft_chan *chan = NULL;
+    REQUIRE_EQ(weft_chan_create(sizeof(int), 1, &chan), 0);
+    CHECK_EQ(fixture_finish(charged(rt, fund, its, send_many, chan)).status, 0);
+    CHECK_HOLDS(fund, MESSAGES, 0, 0, MESSAGES, 0);
+    weft_stats stats = {.size = sizeof stats};
+    REQUIRE_EQ(weft_stats_read(rt, -1, &stats), 0);
+    CHECK_EQ(stats.exhausted, 0);
+    weft_chan_drop(chan);
+    end_fund(fund);
+    fixture_end(rt);
+}
+
 API_TEST(budget_none, "J11", .workers = {1}) {
     weft_runtime *rt = begin(WEFT_PROFILE_NONE);
     weft_task *task;

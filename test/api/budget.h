@@ -113,9 +113,9 @@ static inline weft_budget scarce(enum what what, unsigned times) {
     case OPS: budget.ops = 1500 * times; break; /* 1,000 turns cost 1,000 to 3,000 */
     case CHECKPOINTS: budget.ops = 1000 * times; break;
     case MEMORY: budget.memory = 1000 * times; break;
-    case SPAWNS: budget.spawns = (uint16_t)times; break;
-    case CHANNEL_OPS: budget.channel_ops = (uint16_t)times; break;
-    default: budget.syscalls = (uint16_t)times; break;
+    case SPAWNS: budget.spawns = times; break;
+    case CHANNEL_OPS: budget.channel_ops = times; break;
+    default: budget.syscalls = times; break;
     }
     return budget;
 }

@@ -149,6 +149,64 @@ API_TEST(nursery_cancel_exhausted, "J25 J34 J40", .workers = {1, 2}) {
     fixture_end(rt);
 }
 
+/* A child that is refused more budget is no success; its siblings go on, and what they return counts more. */
+struct refusing {
+    weft_fund *fund;
+    int sibling; /* what the other child returns */
+    int expected;
+    atomic_bool gone; /* the refused one has ended */
+};
+
+static int want_more(void *arg) {
+    int error;
+    while ((error = weft_checkpoint()) == 0)
+        ;
+    atomic_store(&((struct refusing *)arg)->gone, true);
+    return error;
+}
+
+static int go_on(void *arg) {
+    struct refusing *r = arg;
+    while (!atomic_load(&r->gone))
+        if (weft_yield())
+            return -EPROTO; /* nobody cancels it */
+    return r->sibling;
+}
+
+static int refuse_child(void *arg) {
+    struct refusing *r = arg;
+    weft_nursery n;
+    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
+    weft_budget its = {100, 0, 0, 0, 0};
+    weft_task *task = NULL;
+    spec.fn = want_more;
+    spec.arg = r;
+    spec.fund = r->fund;
+    spec.budget = &its;
+    REQUIRE_EQ(weft_nursery_init(&n, NULL, NULL), 0);
+    REQUIRE_EQ(weft_nursery_spawn(&n, &spec, &task), 0);
+    REQUIRE_EQ(weft_nursery_go(&n, go_on, r, NULL), 0);
+    REQUIRE_EQ(weft_fund_wait_exhausted(r->fund, WEFT_NEVER), 0);
+    REQUIRE_EQ(weft_fund_refuse(r->fund, task), 0);
+    weft_task_drop(task);
+    CHECK_EQ(weft_nursery_await(&n), r->expected);
+    CHECK_EQ(weft_nursery_state_of(&n), r->sibling ? WEFT_NURSERY_CANCELLED : WEFT_NURSERY_CLOSED);
+    return 0;
+}
+
+API_TEST(nursery_refused_child, "J33 J37 J40", .workers = {1, 2}) {
+    weft_runtime *rt = begin(WEFT_PROFILE_NONE, NULL);
+    static const int sibling[] = {0, -EDOM}, expected[] = {-EDQUOT, -EDOM};
+    for (int i = 0; i < 2; i++) {
+        struct refusing r = {new_fund(rt, (weft_budget){100, 0, 1, 0, 0}), sibling[i], expected[i], false};
+        weft_task *task = NULL;
+        REQUIRE_EQ(weft_fiber_go(rt, refuse_child, &r, &task), 0);
+        CHECK_EQ(fixture_finish(task).status, 0);
+        CHECK_EQ(weft_fund_destroy(r.fund), 0);
+    }
+    fixture_end(rt);
+}
+
 API_TEST(nursery_core, "J1", .workers = {1}) {
     weft_runtime *rt = begin(WEFT_PROFILE_CORE, NULL);
     weft_nursery n, *made;
@@ -172,7 +230,10 @@ static int sovereign_main(void *arg) {
     const weft_supervised_fiber child = {"child", count_child, arg, WEFT_RESTART_TEMPORARY, 0};
     CHECK_EQ(weft_timeout(WEFT_NEVER, count_child, arg), -EPERM); /* these have no place for one */
     CHECK_EQ(weft_supervise(NULL, &child, 1), -EPERM);
-    CHECK_EQ(weft_abi_nursery_spawn(&n, count_child, arg), NULL);
+    weft_nursery *compiled = weft_abi_nursery_create();
+    CHECK_EQ(weft_abi_nursery_spawn(compiled, count_child, arg), NULL);
+    CHECK_EQ(weft_abi_nursery_await(compiled), -EACCES); /* who has not looked at the pointer is told */
+    weft_abi_nursery_destroy(compiled);
     spec.cap = &caps.spawn;
     CHECK_EQ(weft_nursery_spawn(&n, &spec, NULL), 0);
     return weft_nursery_await(&n);

@@ -35,6 +35,10 @@ TEST(config_refuses, "B57 B58") {
     CHECK_EQ(create_with(config), -EINVAL);
     config.poller = WEFT_POLLER_URING; /* or what there is */
     CHECK_EQ(create_with(config), 0);
+    config.max_io_completions = 65537;
+    CHECK_EQ(create_with(config), -EINVAL);
+    config.max_io_completions = 65536;
+    CHECK_EQ(create_with(config), 0);
     config.size = 0;
     CHECK_EQ(create_with(config), -EINVAL);
     config.size = offsetof(weft_config, workers) - 1;
@@ -80,6 +84,10 @@ TEST(config_says_what_is_bad, "B57") {
     setenv("WEFT_WORKERS", "", 1);
     bad_config.workers = 2000;
     CHECK_STR(fixture_said(create_bad, NULL), "weft: config.workers=2000: expected a number up to 1024\n");
+    bad_config = (weft_config)WEFT_CONFIG_INIT;
+    bad_config.max_io_completions = 100000;
+    CHECK_STR(fixture_said(create_bad, NULL),
+              "weft: config.max_io_completions=100000: expected a number up to 65536\n");
 }
 
 struct newer_config {

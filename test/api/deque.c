@@ -23,7 +23,7 @@ static weft_poll spawn_ten(weft_task *self, void *state) {
     return weft_done(self, 0, NULL);
 }
 
-API_TEST(deque_newest_first, "W9 W12", ON_DEQUE, .workers = {1}) {
+API_TEST(deque_newest_first, "W9 W12 J14", ON_DEQUE, .workers = {1}) {
     weft_runtime *rt = fixture_begin_patient();
     REQUIRE_EQ(weft_go(rt, spawn_ten, NULL, NULL), 0);
     fixture_end(rt);
@@ -50,6 +50,60 @@ API_TEST(deque_batches_of_seventeen, "W9 W13 W14", ON_DEQUE, .workers = {1}) {
     CHECK_EQ(log_.who[1] == 16 || log_.who[1] == 17, true);
     CHECK_EQ(log_.count, 20);
     fixture_end(rt);
+}
+
+/* A task that spawns ten from its worker, and stays there until it is released. */
+static atomic_bool spawned, stay;
+
+static weft_poll spawn_ten_and_stay(weft_task *self, void *state) {
+    atomic_store((atomic_bool *)state, true);
+    while (stay)
+        harness_nap();
+    stay = true;
+    spawn_ten(self, NULL);
+    spawned = true;
+    while (stay)
+        harness_nap();
+    return weft_done(self, 0, NULL);
+}
+
+/* Its own deque first: what the worker spawned runs before what came from outside meanwhile. */
+API_TEST(deque_own_before_global, "W11", ON_DEQUE, .workers = {1}) {
+    static atomic_bool entered;
+    weft_runtime *rt = fixture_begin_patient();
+    REQUIRE_EQ(weft_go(rt, spawn_ten_and_stay, &entered, NULL), 0);
+    REQUIRE_EVENTUALLY(spawned);
+    REQUIRE_EQ(weft_go(rt, note, (void *)100, NULL), 0);
+    stay = false;
+    fixture_end(rt);
+    REQUIRE_EQ(log_.count, 11);
+    for (int i = 0; i < 10; i++)
+        CHECK_EQ(log_.who[i], 9 - i);
+    CHECK_EQ(log_.who[10], 100);
+}
+
+/* Then the global queue, then a steal: the older half of the other's deque, oldest first. */
+API_TEST(deque_global_before_steal, "W11 W16 W17 J14", ON_DEQUE, .workers = {2}) {
+    static atomic_bool entered;
+    struct blocker blocker = {0};
+    weft_runtime *rt = fixture_begin_patient();
+    REQUIRE_EQ(weft_go(rt, fixture_block, &blocker, NULL), 0);
+    REQUIRE_EVENTUALLY(blocker.entered);
+    stay = true;
+    REQUIRE_EQ(weft_go(rt, spawn_ten_and_stay, &entered, NULL), 0);
+    REQUIRE_EVENTUALLY(entered);
+    stay = false;
+    REQUIRE_EVENTUALLY(spawned);
+    REQUIRE_EQ(weft_go(rt, note, (void *)100, NULL), 0);
+    blocker.release = true;
+    REQUIRE_EVENTUALLY(log_.count >= 6);
+    stay = false;
+    fixture_end(rt);
+    CHECK_EQ(log_.count, 11);
+    CHECK_EQ(log_.who[0], 100);
+    CHECK_EQ(log_.who[1], 0); /* the oldest; the other four of the half went to the thief's deque */
+    for (int i = 2; i <= 5; i++)
+        CHECK_EQ(log_.who[i], 6 - i);
 }
 
 static weft_poll spawn_thousands(weft_task *self, void *state) {

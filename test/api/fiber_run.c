@@ -294,3 +294,29 @@ API_TEST(fiber_run_fair_dump, "", .workers = {1, 2}) {
     CHECK_EQ(fixture_finish(task).status, 0);
     fixture_end(rt);
 }
+
+/* -- Failures that nobody could hear of ------------------------------------------------------------------------ */
+
+static int fail_with(void *status) { return (int)(intptr_t)status; }
+
+static void fail_detached(void *rt) {
+    static const int status[] = {-ECANCELED, 0, 7, -EIO, -EIO};
+    weft_task *task = NULL;
+    REQUIRE_EQ(weft_fiber_go(rt, fail_with, (void *)(intptr_t)-EIO, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, -EIO); /* who has a handle knows */
+    for (unsigned i = 0; i < 5; i++) {
+        REQUIRE_EQ(weft_fiber_go(rt, fail_with, (void *)(intptr_t)status[i], NULL), 0);
+        REQUIRE_EVENTUALLY(weft_stats_live(rt) == 0);
+    }
+}
+
+/* The failure of a detached fiber is reported, once, and counted. */
+API_TEST(fiber_failure_detached, "J33", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin(NULL);
+    char expected[256];
+    snprintf(expected, sizeof expected, "weft: fiber \"fiber\" has failed, and nobody has its handle: %s (%s)\n",
+             weft_strerror(-EIO), "weft_stats.failed counts the next ones");
+    CHECK_STR(fixture_said(fail_detached, rt), expected);
+    CHECK_EQ(fixture_stats(rt).failed, 2);
+    fixture_end(rt);
+}

@@ -306,4 +306,25 @@ static int server_closes(void *unused) {
     CHECK_EQ(weft_close(listener), 0);
     return 0;
 }
+/* Bytes that follow an answer unasked: the client may have read them together with the answer. */
+static int answer_twice(void *unused) {
+    (void)unused;
+    weft_io *near, *far;
+    weft_http_client *client;
+    char text[8];
+    REQUIRE_EQ(weft_socketpair(&near, &far), 0);
+    REQUIRE_EQ(weft_http_client_open(near, "h", &client), 0);
+    say(far, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    CHECK_EQ(weft_http_ask(client, "GET", "/", NULL, NULL, 0, fixture_soon()), 200);
+    CHECK(weft_http_client_is_open(client)); /* the answer is not read yet */
+    CHECK_EQ(weft_http_answer_read(client, text, sizeof text, fixture_soon()), 2);
+    CHECK_EQ(weft_http_answer_read(client, text, sizeof text, fixture_soon()), 0);
+    CHECK(!weft_http_client_is_open(client));
+    weft_http_client_close(client);
+    CHECK_EQ(weft_close(near), 0);
+    CHECK_EQ(weft_close(far), 0);
+    return 0;
+}
+API_TEST(http_client_unasked_bytes, "") { io_run(answer_twice, NULL); }
+
 API_TEST(http_client_server_closes, "", .workers = {1, 2}) { io_run(server_closes, NULL); }

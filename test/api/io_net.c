@@ -13,8 +13,10 @@ TEST(io_addresses, "") {
         int port;
         const char *shown;
     } good[] = {
-        {"127.0.0.1", 80, "127.0.0.1:80"}, {"::1", 0, "[::1]:0"},      {"0.0.0.0", 65535, "0.0.0.0:65535"},
-        {"/tmp/x", -1, "/tmp/x"},          {"@hidden", -1, "@hidden"}, {"fe80::1", 1, "[fe80::1]:1"},
+        {"127.0.0.1", 80, "127.0.0.1:80"},   {"::1", 0, "[::1]:0"},
+        {"0.0.0.0", 65535, "0.0.0.0:65535"}, {"/tmp/x", -1, "/tmp/x"},
+        {"@hidden", -1, "@hidden"},          {"fe80::1", 1, "[fe80::1]:1"},
+        {"fe80::1%lo", 1, "[fe80::1%lo]:1"}, {"fe80::1%4000000", 1, "[fe80::1%4000000]:1"},
     };
     weft_addr addr, untouched;
     char text[200];
@@ -32,6 +34,10 @@ TEST(io_addresses, "") {
     CHECK_EQ(weft_addr_parse("1.2.3.4", -2, &addr), -EINVAL);
     CHECK_EQ(weft_addr_parse("1.2.3", 80, &addr), -EINVAL);
     CHECK_EQ(weft_addr_parse("", -1, &addr), -EINVAL);
+    static const char *const no_zones[] = {"fe80::1%",           "fe80::1%nosuch", "fe80::1%0", "fe80::1%1x",
+                                           "fe80::1%4294967296", "127.0.0.1%lo",   "%lo"};
+    for (size_t i = 0; i < sizeof no_zones / sizeof *no_zones; i++)
+        CHECK_EQ(weft_addr_parse(no_zones[i], 80, &addr), -EINVAL);
     CHECK_EQ(weft_addr_parse(NULL, 80, &addr), -EINVAL);
     memset(text, 'x', sizeof text);
     text[sizeof text - 1] = 0;

@@ -80,8 +80,6 @@ static int refused(void *arg) {
 
 API_TEST(abi_refused, "J37 J40", .workers = {1, 2}) { CHECK_EQ(in_fiber(refused, NULL), 0); }
 
-TEST(abi_needs_a_fiber, "J36") { CHECK_EQ(weft_abi_nursery_create(), NULL); }
-
 static weft_poll create_in_poll(weft_task *self, void *state) {
     (void)state;
     CHECK_EQ(weft_abi_nursery_create(), NULL);

@@ -1,4 +1,6 @@
 /* nursery_owner.c - who may do what with a nursery, and who may have one: fibers, threads, poll tasks; made, destroyed, forgotten. */
+#include <weft/abi.h>
+
 #include "nursery.h"
 
 /* -- Who may do what -------------------------------------------------------------------------------------------------- */
@@ -80,6 +82,54 @@ static int bad_arguments(void *arg) {
 }
 
 API_TEST(nursery_bad_arguments, "J36", .workers = {1}) { CHECK_EQ(in_fiber(bad_arguments, NULL), 0); }
+
+/* All zero, and never opened: there is no owner that the caller could be. */
+static int never_opened(void *arg) {
+    weft_nursery n = {{0}};
+    CHECK_EQ(weft_nursery_await(&n), -EINVAL);
+    CHECK_EQ(weft_nursery_next(&n, NULL, NULL, WEFT_NOW), -EINVAL);
+    CHECK_EQ(weft_nursery_set_deadline(&n, WEFT_NOW), -EINVAL);
+    CHECK_EQ(weft_nursery_destroy(&n), -EINVAL);
+    CHECK_EQ(weft_abi_nursery_await(&n), -EINVAL);
+    CHECK_EQ(weft_abi_nursery_spawn(&n, add_one, NULL), NULL);
+    return (void)arg, 0;
+}
+
+API_TEST(nursery_never_opened, "J36", .workers = {1}) {
+    never_opened(NULL); /* a plain thread */
+    CHECK_EQ(in_fiber(never_opened, NULL), 0);
+}
+
+/* Nothing was cancelled: destroying a nursery without children that run is a success, or the failure of one that has ended. */
+static int destroy_unused(void *arg) {
+    weft_runtime *rt = arg;
+    weft_nursery *n;
+    weft_task *task;
+    weft_nursery in_frame;
+    REQUIRE_EQ(weft_nursery_create(rt, NULL, &n), 0);
+    CHECK_EQ(weft_nursery_destroy(n), 0);
+    REQUIRE_EQ(weft_nursery_init(&in_frame, rt, NULL), 0);
+    CHECK_EQ(weft_nursery_destroy(&in_frame), 0);
+    CHECK_EQ(weft_nursery_state_of(&in_frame), WEFT_NURSERY_CLOSED);
+    for (int i = 0; i < 2; i++) {
+        REQUIRE_EQ(weft_nursery_create(rt, NULL, &n), 0);
+        REQUIRE_EQ(weft_nursery_go(n, fail_with, STATUS(i ? -EIO : 0), &task), 0);
+        CHECK_EQ(weft_join(task, NULL, WEFT_NEVER), 0);
+        weft_task_drop(task);
+        CHECK_EQ(weft_nursery_destroy(n), i ? -EIO : 0);
+    }
+    REQUIRE_EQ(weft_nursery_create(rt, NULL, &n), 0);
+    weft_nursery_cancel(n); /* by its owner's wish */
+    CHECK_EQ(weft_nursery_destroy(n), -ECANCELED);
+    return 0;
+}
+
+API_TEST(nursery_destroy_unused, "J18 J36", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    destroy_unused(rt);
+    fixture_end(rt);
+    CHECK_EQ(in_fiber(destroy_unused, NULL), 0);
+}
 
 TEST(nursery_outside_of_a_runtime, "J27") {
     weft_nursery n, *created = NULL;

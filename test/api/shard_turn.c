@@ -53,6 +53,25 @@ TEST(shard_snapshot, "K12 K14 K15 K16 K17 K22") {
     rig_end(rig);
 }
 
+/* A turn with an empty pool: nothing is executed, and there is no block. */
+TEST(shard_no_empty_block, "K20 K22") {
+    struct rig *rig = rig_begin(rig_new(1, HOUR));
+    weft_shard *shard = rig_shard(rig, "a");
+    for (int i = 0; i < 3; i++) {
+        uint64_t turns = rig_info(shard).turns;
+        REQUIRE(weft_shard_schedule(shard));
+        REQUIRE_EVENTUALLY(rig_info(shard).turns == turns + 1 && rig_info(shard).state == WEFT_SHARD_IDLE);
+    }
+    CHECK_EQ(rig->logged, 0);
+    CHECK_EQ(atomic_load(&rig->commits), 0);
+    CHECK_EQ(rig_info(shard).block, 0);
+    CHECK_EQ(rig_info(shard).cycles, 0);
+    rig_submit(rig, shard); /* it still works */
+    rig_drain(rig);
+    CHECK_EQ(rig_info(shard).block, 1);
+    rig_end(rig);
+}
+
 /* An executor that takes only the first of a batch: the others are the next one, with what came meanwhile behind them. */
 TEST(shard_part_of_a_batch, "K14 K17") {
     struct rig *rig = rig_new(1, HOUR);

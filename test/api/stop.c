@@ -1,4 +1,6 @@
 /* stop.c - stopping a runtime: what still runs, what is refused, what is cancelled, how long it takes. */
+#include <weft/sync.h>
+
 #include "fixture.h"
 
 static atomic_uint ran;
@@ -376,4 +378,33 @@ API_TEST(stop_ends_breeding, "W35 W36 W38", .workers = {1, 2, 4}) {
         CHECK_EQ(stats.spawned, stats.completed);
         CHECK_EQ(weft_runtime_destroy(rt), 0);
     }
+}
+
+/* -- Shielded fibers ------------------------------------------------------------------------------------------ */
+
+static weft_event shielded_go;
+static atomic_bool shielded_began;
+
+static int wait_shielded(void *arg) {
+    (void)arg;
+    REQUIRE_EQ(weft_shield(weft_task_self()), 0);
+    atomic_store(&shielded_began, true);
+    return weft_event_wait(&shielded_go, WEFT_NEVER);
+}
+
+/* While a stop waits for a shielded fiber, that is entered once for the cancel, and not again and again: here for 300 ms. */
+API_TEST(stop_leaves_shielded_alone, "B56 R36", .workers = {1, 2}) {
+    weft_config config = WEFT_CONFIG_INIT;
+    config.grace_ns = 300000000;
+    weft_runtime *rt = fixture_begin(&config);
+    weft_task *task = NULL;
+    shielded_go = (weft_event)WEFT_EVENT_INIT;
+    REQUIRE_EQ(weft_fiber_go(rt, wait_shielded, NULL, &task), 0);
+    REQUIRE_EVENTUALLY(atomic_load(&shielded_began));
+    harness_on_hang(NULL, NULL);
+    CHECK_CONTAINS(fixture_said(stop_busy, rt), "these tasks do not end");
+    CHECK_LE(fixture_stats(rt).polls, 3); /* its begin, the cancel, and a wake that came before it had left its stack */
+    weft_event_set(&shielded_go);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
 }

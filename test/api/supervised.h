@@ -29,12 +29,12 @@ static void note(void *arg, size_t child, weft_supervised what, int status) {
     told.event[told.count++].at = weft_now();
 }
 
-/* What was told, as text: S0 E0 G0 and so on. */
+/* What was told, as text: S0 E0 G0 and so on; X: exhausted, C: recharged, R: refused. */
 static const char *story(void) {
     static char text[EVENTS * 4];
     char *at = text;
     for (unsigned i = 0; i < told.count; i++)
-        at += sprintf(at, "%s%c%zu", i ? " " : "", "SEG"[told.event[i].what], told.event[i].child);
+        at += sprintf(at, "%s%c%zu", i ? " " : "", "SEGXCR"[told.event[i].what], told.event[i].child);
     return text;
 }
 

@@ -364,8 +364,11 @@ API_TEST(time_interval, "", .workers = {1, 2}) {
     weft_interval_init(&interval, INT64_MAX);
     CHECK_EQ(interval.next, WEFT_NEVER);
     weft_interval_init_at(&interval, INT64_MIN, INT64_MAX - 1);
-    CHECK_EQ(weft_interval_wait(&interval), 1); /* a plain thread; it is long past */
-    CHECK_EQ(interval.next, INT64_MAX - 1);
+    CHECK_EQ(weft_interval_wait(&interval), 2); /* a plain thread; they are long past: INT64_MIN and -2 */
+    CHECK_EQ(interval.next, INT64_MAX - 3);
+    weft_interval_init_at(&interval, -7, 10); /* in step with others of its period */
+    CHECK_GT(weft_interval_wait(&interval), 0);
+    CHECK_EQ(interval.next % 10, 3);
     weft_interval_init_at(&interval, WEFT_NOW, 1);
     CHECK_EQ(weft_interval_wait(&interval), INT32_MAX); /* more than fit */
     CHECK_GT(interval.next, harness_clock() - 1000 * MS);

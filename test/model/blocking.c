@@ -278,3 +278,7 @@ MC_CASE(rt_blocking_cancel, poll_waits, .arg = 1 << 8 | WEFT_SCHED_RING, .mode =
         .idle_timeouts = 20);
 MC_CASE(rt_blocking_cancel_sim, poll_waits, .arg = 1 << 8 | WEFT_SCHED_SIM, .mode = MC_PCT, .max_exec = 5000,
         .idle_timeouts = 20);
+MC_CASE(rt_blocking_poll_reactor, poll_waits, .arg = WEFT_SCHED_REACTOR, .proves = "R5 R6 R18 R23", .mode = MC_PCT,
+        .max_exec = 2000, .idle_timeouts = 20);
+MC_CASE(rt_blocking_cancel_reactor, poll_waits, .arg = 1 << 8 | WEFT_SCHED_REACTOR, .proves = "R5", .mode = MC_PCT,
+        .max_exec = 2000, .idle_timeouts = 20);

@@ -145,3 +145,34 @@ MC_TEST(budget_free_against_destroy, .proves = "J11", .bound = 2, .stale_counts 
     }
     mc_assert(weft_runtime_destroy(rt) == 0);
 }
+
+/* The same while the fiber that it is charged to is refused, and ends: it is credited once, whoever comes first. */
+static int alloc_two(void *arg) {
+    (void)arg;
+    void *second;
+    int error = weft_alloc(8, &memory);
+    return error ? error : weft_alloc(8, &second);
+}
+
+MC_TEST(budget_free_against_kill, .proves = "J11 J40", .mode = MC_PCT, .max_exec = 5000) {
+    begin();
+    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
+    weft_budget some = {10, 8, 0, 0, 0};
+    spec.fn = alloc_two;
+    spec.fund = fund;
+    spec.budget = &some;
+    mc_assert(weft_fiber_spawn(rt, &spec, &task) == 0);
+    mc_assert(weft_fund_wait_exhausted(fund, WEFT_NEVER) == 0);
+    int other = mc_spawn(free_one, NULL);
+    mc_assert(weft_fund_refuse(fund, task) == 0);
+    mc_assert(weft_join(task, NULL, WEFT_NEVER) == 0);
+    weft_task_drop(task);
+    int error = weft_fund_destroy(fund);
+    mc_assert(error == 0 || error == -EBUSY);
+    mc_join(other);
+    if (error) {
+        mc_assert(fund->left.memory == 1000 && fund->users == 0);
+        mc_assert(weft_fund_destroy(fund) == 0);
+    }
+    mc_assert(weft_runtime_destroy(rt) == 0);
+}

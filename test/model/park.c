@@ -56,7 +56,7 @@ static struct wefti_poller poller;
 
 static bool sleep_in_poller(int64_t until) {
     int count;
-    return wefti_park_poll(&park, &poller, NULL, 0, until, &count);
+    return wefti_park_poll(&park, &poller, NULL, until, &count);
 }
 
 /* A poke may be left over from an earlier round, and end a sleep early; a token is never lost. */
@@ -66,7 +66,7 @@ static void sleep_until_token(void) {
 }
 
 MC_TEST(park_poll_wake_is_kept, .proves = "B35 B36 B41", .bound = 3) {
-    mc_assert(wefti_poller_open(&poller, false) == 0);
+    mc_assert(wefti_poller_open(&poller, false, 1) == 0);
     int a = mc_spawn(set_and_wake, (void *)0);
     sleep_until_token();
     mc_assert(load_relaxed(&flag[0]) == 1);
@@ -74,7 +74,7 @@ MC_TEST(park_poll_wake_is_kept, .proves = "B35 B36 B41", .bound = 3) {
 }
 
 MC_TEST(park_poll_two_wakers, .proves = "B35 B36", .bound = 3) {
-    mc_assert(wefti_poller_open(&poller, false) == 0);
+    mc_assert(wefti_poller_open(&poller, false, 1) == 0);
     int a = mc_spawn(set_and_wake, (void *)0), b = mc_spawn(set_and_wake, (void *)1);
     while (!load_relaxed(&flag[0]) || !load_relaxed(&flag[1]))
         sleep_until_token();
@@ -82,7 +82,7 @@ MC_TEST(park_poll_two_wakers, .proves = "B35 B36", .bound = 3) {
 }
 
 MC_TEST(park_poll_timeout_against_wake, .proves = "B37", .timeouts = 2, .spurious = 1) {
-    mc_assert(wefti_poller_open(&poller, false) == 0);
+    mc_assert(wefti_poller_open(&poller, false, 1) == 0);
     int a = mc_spawn(set_and_wake, (void *)0);
     while (!load_relaxed(&flag[0]))
         sleep_in_poller(wefti_clock() + 1000000);
@@ -91,7 +91,7 @@ MC_TEST(park_poll_timeout_against_wake, .proves = "B37", .timeouts = 2, .spuriou
 
 /* Now in the poller, now on the word, as a worker that gets its first descriptor between two sleeps does. */
 MC_TEST(park_poll_then_sleep, .proves = "B35", .bound = 3) {
-    mc_assert(wefti_poller_open(&poller, false) == 0);
+    mc_assert(wefti_poller_open(&poller, false, 1) == 0);
     int a = mc_spawn(set_and_wake, (void *)0), b = mc_spawn(set_and_wake, (void *)1);
     for (bool in_poller = true; !load_relaxed(&flag[0]) || !load_relaxed(&flag[1]); in_poller = !in_poller)
         in_poller ? (void)sleep_in_poller(INT64_MAX) : (void)wefti_park_sleep(&park, INT64_MAX);

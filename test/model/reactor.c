@@ -1,6 +1,5 @@
 /* reactor.c - the reactor's hand-over: seats, news, driven workers that ask, what goes back; and the whole of it with real loops. */
-#include "sched/reactor.h"
-#include "model.h"
+#include "fake_reactor.h"
 #include "model_rt.h"
 
 /* -- One seat --------------------------------------------------------------------------------------------------- */
@@ -95,49 +94,6 @@ MC_TEST(seat_news, .proves = "R4 R25", .bound = 3) {
 
 /* -- A reactor and a worker made by hand: who is woken, who does not sleep --------------------------------------- */
 
-static struct weft_runtime fake;
-static struct wefti_worker workers[3];
-static struct weft_task tasks[3];
-static _Atomic int polled;
-
-static weft_poll wait_for_ever(weft_task *self, void *state) {
-    (void)self, (void)state;
-    add_relaxed(&polled, 1);
-    return WEFT_PENDING;
-}
-
-static void fake_begin(uint32_t count) {
-    fake.sched = &wefti_sched_reactor;
-    fake.workers = fake.idle.workers = count;
-    fake.worker = workers;
-    fake.park_timeout = INT64_MAX;
-    fake.global_capacity = 8;
-    for (uint32_t i = 0; i <= count; i++) {
-        workers[i].rt = &fake;
-        workers[i].sched = fake.sched;
-        workers[i].index = i;
-        workers[i].central = true;
-        workers[i].shared = count > 1;
-        workers[i].average = workers[i].length = WEFTI_AVERAGE_START;
-        workers[i].tick_left = workers[i].global_left = workers[i].global_interval = 100;
-        workers[i].watched_polls = UINT64_MAX;
-        store_relaxed(&workers[i].timers_next, INT64_MAX);
-    }
-    fake.control = &workers[count];
-    mc_assert(fake.sched->init(&fake) == 0);
-    for (int i = 0; i < 3; i++) {
-        tasks[i].poll = wait_for_ever;
-        wefti_word_spawn(&tasks[i].word, false);
-    }
-}
-
-static void fake_end(void) { fake.sched->fini(&fake); }
-
-static void turn(void) {
-    for (int step = 1; step <= 8; step++)
-        wefti_reactor_step(fake.reactor, step);
-}
-
 /* The worker goes to sleep while the reactor hands it a task: it does not, or is woken. */
 static void hand_out(void *unused) {
     (void)unused;
@@ -146,13 +102,13 @@ static void hand_out(void *unused) {
 
 MC_TEST(reactor_hand_against_sleep, .proves = "R11", .bound = 3) {
     fake_begin(1);
-    wefti_inject_push_one(&fake.inject, &tasks[0].link);
+    wefti_inject_push_one(&fake.inject, &tasks[0]->link);
     int a = mc_spawn(hand_out, NULL);
-    wefti_self_set(&workers[0]);
-    while (!wefti_worker_turn(&workers[0])) {
-        if (wefti_worker_announce(&workers[0]))
-            wefti_park_sleep(&workers[0].park, INT64_MAX);
-        wefti_worker_return(&workers[0]);
+    wefti_self_set(&fake_worker[0]);
+    while (!wefti_worker_turn(&fake_worker[0])) {
+        if (wefti_worker_announce(&fake_worker[0]))
+            wefti_park_sleep(&fake_worker[0].park, INT64_MAX);
+        wefti_worker_return(&fake_worker[0]);
     }
     wefti_self_set(NULL);
     mc_join(a);
@@ -164,47 +120,53 @@ MC_TEST(reactor_hand_against_sleep, .proves = "R11", .bound = 3) {
 MC_TEST(reactor_sees_its_own_seat, .proves = "R11") {
     fake_begin(2);
     add_relaxed(&fake.idle.searching, 1);
-    mc_assert(wefti_seat_hand(&fake.reactor->seat[0], (uintptr_t)(void *)&tasks[0]));
-    mc_assert(!wefti_worker_announce(&workers[0]));
-    wefti_worker_return(&workers[0]);
+    mc_assert(wefti_seat_hand(&fake.reactor->seat[0], (uintptr_t)(void *)tasks[0]));
+    mc_assert(!wefti_worker_announce(&fake_worker[0]));
+    wefti_worker_return(&fake_worker[0]);
     fake_end();
 }
 
 /* Whatever happens comes with a wake for the reactor, which sleeps without limit. */
 static struct wefti_io io;
-static struct wefti_retry retry;
+static struct wefti_link changed;
 static _Atomic int heard;
+static struct wefti_park other; /* a thread that waits for I/O */
 
-static void on_route(struct wefti_io *unused) {
+static uint64_t on_route(struct wefti_io *unused) {
     (void)unused;
     store_relaxed(&heard, 1);
+    return 1;
 }
-static bool on_retry(struct wefti_retry *unused) {
+static void on_complete(struct wefti_io *unused) {
     (void)unused;
+    wefti_park_wake(&other);
+}
+static uint64_t on_resolve(struct wefti_link *link) {
+    mc_assert(link == &changed);
     store_relaxed(&heard, 1);
-    return true;
+    return 1;
 }
 
 static void make_happen(void *unused) {
     (void)unused;
-    static struct wefti_park other; /* a thread that waits for I/O */
     switch (mc_arg()) {
     case 0:
         io.route = on_route;
         wefti_io_submit(&fake, &io);
+        wefti_notify(&fake, NULL);
         break;
     case 1:
-        io.waker = wefti_waker_thread(&other);
+        io.complete = on_complete;
         wefti_io_complete(&fake, &io);
         wefti_park_sleep(&other, INT64_MAX);
         store_relaxed(&heard, 1);
         break;
     case 2:
-        retry.retry = on_retry;
-        mc_assert(wefti_retry(&fake, &retry));
+        wefti_control_resolve(&fake, &changed, on_resolve);
+        wefti_notify(&fake, NULL);
         break;
     default:
-        wefti_inject_push_one(&fake.inject, &tasks[0].link);
+        wefti_inject_push_one(&fake.inject, &tasks[0]->link);
         wefti_notify(&fake, NULL);
         store_relaxed(&heard, 1);
         break;
@@ -224,8 +186,37 @@ static void reactor_hears(void) {
 }
 MC_CASE(reactor_hears_submission, reactor_hears, .arg = 0, .proves = "R5 R12", .bound = 3);
 MC_CASE(reactor_hears_completion, reactor_hears, .arg = 1, .proves = "R6 R12 R18", .bound = 3);
-MC_CASE(reactor_hears_retry, reactor_hears, .arg = 2, .proves = "R8 R12", .bound = 3);
+MC_CASE(reactor_hears_channel, reactor_hears, .arg = 2, .proves = "R8 R12", .bound = 3);
 MC_CASE(reactor_hears_spawn, reactor_hears, .arg = 3, .proves = "R9 R12 R35", .bound = 3);
+
+/* A task that another joins ends: the joiner is woken in step 1, and the task is freed by whoever drops the last reference. */
+static void joined_ends(void *unused) {
+    (void)unused;
+    wefti_self_set(&fake_worker[0]);
+    wefti_worker_finish(&fake_worker[0], tasks[0], (weft_result){0, NULL});
+    fake.sched->done(&fake_worker[0]);
+    wefti_self_set(NULL);
+}
+
+MC_TEST(reactor_resumes_join, .proves = "R13 R34", .bound = 3) {
+    fake_begin(1);
+    fake.reactor->idle_look = INT64_MAX;
+    struct weft_task *task = tasks[0], *joiner = tasks[1];
+    wefti_word_ref(&task->word); /* the test's handle */
+    mc_assert(!wefti_word_to_idle(&joiner->word));
+    store_relaxed(&fake.reactor->seat[0].slot, WEFTI_SEAT_CLOSED);
+    mc_assert(wefti_word_join_begin(&task->word));
+    wefti_word_ref(&joiner->word);
+    store_relaxed(&task->joiner, wefti_waker_task(joiner));
+    mc_assert(wefti_word_join_register(&task->word));
+    int a = mc_spawn(joined_ends, NULL);
+    while (load_relaxed(&fake.reactor->seat[0].slot) != (uintptr_t)(void *)joiner)
+        wait_and_turn();
+    mc_assert(wefti_word_is_complete(&task->word));
+    mc_join(a);
+    mc_assert(wefti_word_refs(load_relaxed(&task->word)) == 1);
+    fake_end();
+}
 
 /* A driven worker asks, and gets its answer with all that came before. */
 static void answer(void *unused) {
@@ -238,11 +229,11 @@ static void answer(void *unused) {
 
 MC_TEST(reactor_answers, .proves = "R11", .bound = 2) {
     fake_begin(1);
-    fake.driven = workers[0].driven = true;
+    fake.driven = fake_worker[0].driven = true;
     int a = mc_spawn(answer, NULL);
-    mc_assert(fake.sched->next(&workers[0]) == NULL);
-    wefti_inject_push_one(&fake.inject, &tasks[0].link);
-    mc_assert(fake.sched->next(&workers[0]) == &tasks[0]);
+    mc_assert(fake.sched->next(&fake_worker[0]) == NULL);
+    wefti_inject_push_one(&fake.inject, &tasks[0]->link);
+    mc_assert(fake.sched->next(&fake_worker[0]) == tasks[0]);
     store_relaxed(&heard, 1);
     wefti_park_wake(&fake.control->park);
     mc_join(a);
@@ -257,10 +248,10 @@ static void happen_elsewhere(void *unused) {
 
 MC_TEST(reactor_answers_fully, .proves = "R11", .bound = 2) {
     fake_begin(1);
-    fake.driven = workers[0].driven = true;
+    fake.driven = fake_worker[0].driven = true;
     int a = mc_spawn(happen_elsewhere, NULL), b = mc_spawn(answer, NULL);
-    wefti_inject_push_one(&fake.inject, &tasks[0].link);
-    mc_assert(fake.sched->next(&workers[0]) == &tasks[0]);
+    wefti_inject_push_one(&fake.inject, &tasks[0]->link);
+    mc_assert(fake.sched->next(&fake_worker[0]) == tasks[0]);
     store_relaxed(&heard, 1);
     wefti_park_wake(&fake.control->park);
     mc_join(a);
@@ -272,7 +263,7 @@ MC_TEST(reactor_answers_fully, .proves = "R11", .bound = 2) {
 MC_TEST(reactor_submit_wakes, .proves = "R9") {
     fake_begin(2);
     store_relaxed(&fake.reactor->seat[0].slot, WEFTI_SEAT_CLOSED);
-    fake.sched->submit(&workers[0], &tasks[0], WEFTI_SUBMIT_SPAWN);
+    fake.sched->submit(&fake_worker[0], tasks[0], WEFTI_SUBMIT_SPAWN);
     mc_assert(load_relaxed(&fake.control->park.word) == WEFTI_PARK_NOTIFIED);
     fake_end();
 }
@@ -290,12 +281,12 @@ MC_TEST(reactor_resume_against_hand, .proves = "R13 R25 R33", .bound = 2) {
     store_relaxed(&r->seat[0].slot, WEFTI_SEAT_CLOSED);
     wefti_seat_tell(&r->seat[0], &r->news);
     turn(); /* it runs something */
-    wefti_inject_push_one(&fake.inject, &tasks[0].link);
+    wefti_inject_push_one(&fake.inject, &tasks[0]->link);
     int a = mc_spawn(keep_turning, NULL);
-    struct weft_task *got = fake.sched->next(&workers[0]); /* opens the seat */
+    struct weft_task *got = fake.sched->next(&fake_worker[0]); /* opens the seat */
     if (got)
-        fake.sched->done(&workers[0]);
-    fake.sched->resume(&workers[0]);
+        fake.sched->done(&fake_worker[0]);
+    fake.sched->resume(&fake_worker[0]);
     mc_join(a);
     turn();
     mc_assert(load_relaxed(&r->now_is.active) == 1);
@@ -309,30 +300,30 @@ MC_TEST(reactor_resume_wakes, .proves = "R13") {
     fake_begin(2);
     struct wefti_reactor *r = fake.reactor;
     store_relaxed(&r->seat[0].slot, WEFTI_SEAT_CLOSED);
-    mc_assert(fake.sched->next(&workers[0]) == NULL); /* opens the seat */
+    mc_assert(fake.sched->next(&fake_worker[0]) == NULL); /* opens the seat */
     mc_assert(wefti_park_sleep(&fake.control->park, INT64_MAX));
     turn();
-    mc_assert(wefti_seat_hand(&r->seat[0], (uintptr_t)(void *)&tasks[0]));
-    fake.sched->resume(&workers[0]);
+    mc_assert(wefti_seat_hand(&r->seat[0], (uintptr_t)(void *)tasks[0]));
+    fake.sched->resume(&fake_worker[0]);
     mc_assert(load_relaxed(&fake.control->park.word) == WEFTI_PARK_NOTIFIED);
     turn();
-    mc_assert(load_relaxed(&r->seat[1].slot) == (uintptr_t)(void *)&tasks[0]);
+    mc_assert(load_relaxed(&r->seat[1].slot) == (uintptr_t)(void *)tasks[0]);
     fake_end();
 }
 
 /* A driven worker that is not driven keeps nobody waiting. */
 MC_TEST(reactor_taken_back, .proves = "R11") {
     fake_begin(2);
-    fake.driven = workers[0].driven = true;
+    fake.driven = fake_worker[0].driven = true;
     struct wefti_reactor *r = fake.reactor;
     store_relaxed(&r->seat[1].slot, WEFTI_SEAT_CLOSED);
     wefti_seat_tell(&r->seat[1], &r->news);
-    wefti_inject_push_one(&fake.inject, &tasks[0].link);
+    wefti_inject_push_one(&fake.inject, &tasks[0]->link);
     turn();
-    mc_assert(load_relaxed(&r->seat[0].slot) == (uintptr_t)(void *)&tasks[0]);
-    fake.sched->done(&workers[1]);
+    mc_assert(load_relaxed(&r->seat[0].slot) == (uintptr_t)(void *)tasks[0]);
+    fake.sched->done(&fake_worker[1]);
     turn();
-    mc_assert(load_relaxed(&r->seat[1].slot) == (uintptr_t)(void *)&tasks[0]);
+    mc_assert(load_relaxed(&r->seat[1].slot) == (uintptr_t)(void *)tasks[0]);
     mc_assert(load_relaxed(&r->seat[0].slot) == WEFTI_SEAT_OPEN);
     fake_end();
 }

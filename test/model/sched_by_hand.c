@@ -369,24 +369,6 @@ MC_TEST(stop_counts_spawns_first, .proves = "W37", .stale_counts = true, .second
     wefti_slab_fini(&rt.slab);
 }
 
-/* -- An I/O thread has done its work, where no control thread passes it on: the task goes on. */
-
-static struct wefti_io io;
-
-static void complete(void *unused) {
-    (void)unused;
-    wefti_io_complete(&rt, &io);
-}
-
-MC_TEST(sched_io_completion) {
-    static struct wefti_park waits;
-    start(&wefti_sched_ring, 1);
-    io.waker = wefti_waker_thread(&waits);
-    int a = mc_spawn(complete, NULL);
-    mc_assert(wefti_park_sleep(&waits, INT64_MAX));
-    mc_join(a);
-}
-
 /* -- What is hung on the runtime is complete for whoever finds it; of two that are hung at once, one stays. */
 
 static struct {

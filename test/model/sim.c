@@ -64,8 +64,8 @@ MC_TEST(sim_outside_pokes, .bound = 2) {
     int a = mc_spawn(end_outside, NULL);
     mc_assert(weft_drive(&rt, 0) == 0);
     mc_assert(weft_drive_fd(&rt) >= 0);
-    while (!load_relaxed(&alarm.rang)) {
-        wefti_poller_wait(&worker.watch->poller, worker.watch->events, WEFTI_EVENTS_MAX, INT64_MAX);
+    while (!load_relaxed(&alarm.timer.rang)) {
+        wefti_poller_wait(&worker.watch->poller, worker.watch->events, INT64_MAX);
         mc_assert(weft_drive(&rt, 0) == 0);
     }
     mc_join(a);

@@ -77,7 +77,7 @@ MC_TEST(timers_set_against_help, .bound = 3) {
 static void wait_for_alarm(void *alarm) {
     while (!(load_acquire(&task[0].word) & WEFTI_NOTIFIED))
         wefti_relax();
-    mc_assert(load_relaxed(&((struct wefti_alarm *)alarm)->rang));
+    mc_assert(load_relaxed(&((struct wefti_alarm *)alarm)->timer.rang));
     clear(alarm);
 }
 

@@ -52,15 +52,18 @@ static weft_grant draw_part(const weft_grant *whole) {
     part.delegable = wider ? draw(2) : whole->delegable && draw(4);
     if (draw(20) == 0)
         part.kind = (weft_cap_kind)(1 + draw(4));
-    uint32_t *number[] = {&part.max_tasks, &part.task_budget.ops, &part.limits.ops, &part.max_channels,
-                          &part.max_buffer};
-    for (unsigned i = 0; i < 5; i++)
+    uint32_t *number[] = {&part.max_tasks, &part.max_channels, &part.max_buffer};
+    for (unsigned i = 0; i < 3; i++)
         if (draw(3) == 0)
             *number[i] = *number[i] > 4 && draw(2) ? *number[i] / 2 + draw(3) : draw(5);
+    uint64_t *ops[] = {&part.task_budget.ops, &part.limits.ops};
+    for (unsigned i = 0; i < 2; i++)
+        if (draw(3) == 0)
+            *ops[i] = *ops[i] > 4 && draw(2) ? *ops[i] / 2 + draw(3) : draw(5);
     if (draw(3) == 0)
         part.task_budget.memory = part.task_budget.memory / 2 + draw(2);
     if (draw(3) == 0)
-        part.limits.syscalls = (uint16_t)(part.limits.syscalls / 2 + draw(2));
+        part.limits.syscalls = part.limits.syscalls / 2 + draw(2);
     part.recharge = part.recharge && draw(3);
     part.transfer = wider ? draw(2) : part.transfer && draw(3);
     part.allowed = wider ? draw(8) : part.allowed & draw(8);

@@ -171,8 +171,7 @@ static inline void spawn(struct node *by, struct frame *frame) {
         return;
     weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
     static const weft_budget one_spawn = {0, 0, 1, 0, 0};
-    child->budget = (weft_budget){20 + draw(by, 200), 4000 + draw(by, 10000), (uint16_t)draw(by, 4),
-                                  (uint16_t)(1 + draw(by, 5)), 0};
+    child->budget = (weft_budget){20 + draw(by, 200), 4000 + draw(by, 10000), draw(by, 4), 1 + draw(by, 5), 0};
     spec.fn = run;
     spec.arg = child;
     spec.migrate = chance(by, 30);

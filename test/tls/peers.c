@@ -100,6 +100,30 @@ API_TEST(tls_s_client, "", .workers = {2}) {
     secure_close(&s);
 }
 
+/* Of TLS 1.2, only ciphers with forward secrecy and without CBC, unless the server's options name others. */
+API_TEST(tls_s_client_ciphers, "", .workers = {2}) {
+    static char out[65536];
+    static const char *const weak[] = {"AES256-GCM-SHA384", "AES128-SHA", "ECDHE-RSA-AES128-SHA256",
+                                       "ECDHE-ECDSA-AES256-SHA", "DHE-RSA-AES128-SHA256"};
+    struct secure_site s = {.site = SITE(serve_site)};
+    secure_open(&s, TLS_SERVER(.alpn = "http/1.1"));
+    for (size_t i = 0; i < sizeof weak / sizeof *weak; i++) {
+        CHECK_NE(command(out, sizeof out, S_CLIENT "-tls1_2 -cipher %s:@SECLEVEL=0 </dev/null", s.port, weak[i]), 0);
+        CHECK_CONTAINS(out, "handshake failure");
+    }
+    CHECK_EQ(command(out, sizeof out, S_CLIENT "-tls1_2 -cipher ECDHE+CHACHA20 </dev/null", s.port), 0);
+    CHECK_CONTAINS(out, "CHACHA20-POLY1305");
+    secure_close(&s);
+    s = (struct secure_site){.site = SITE(serve_site)};
+    secure_open(&s, TLS_SERVER(.tls12_ciphers = "ECDHE+AES128:@SECLEVEL=0", .tls13_ciphers = "TLS_AES_128_GCM_SHA256"));
+    CHECK_EQ(command(out, sizeof out, S_CLIENT "-tls1_2 -cipher ECDHE+AES+SHA1:@SECLEVEL=0 </dev/null", s.port), 0);
+    CHECK_EQ(command(out, sizeof out, S_CLIENT "-tls1_3 -ciphersuites TLS_AES_256_GCM_SHA384 </dev/null", s.port) != 0,
+             1);
+    CHECK_EQ(command(out, sizeof out, S_CLIENT "-tls1_3 </dev/null", s.port), 0);
+    CHECK_CONTAINS(out, "TLS_AES_128_GCM_SHA256");
+    secure_close(&s);
+}
+
 /* s_client asks for a name, and gets the certificate of that name. */
 API_TEST(tls_s_client_names, "", .workers = {2}) {
     static char out[65536];

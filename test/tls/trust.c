@@ -225,6 +225,9 @@ TEST(tls_options, "") {
     refused(false, TLS_OPTIONS(.ca_file = garbage), -EBADMSG);
     refused(false, TLS_OPTIONS(.ca_file = "/nowhere/ca.pem"), -ENOENT);
     refused(false, TLS_OPTIONS(.alpn = ""), -EINVAL);
+    refused(false, TLS_OPTIONS(.tls12_ciphers = "nonsense"), -EINVAL);
+    refused(false, TLS_OPTIONS(.tls13_ciphers = "nonsense"), -EINVAL);
+    refused(false, TLS_OPTIONS(.tls13_ciphers = ""), -EINVAL);
     refused(false, TLS_OPTIONS(.alpn = "h2,,http/1.1"), -EINVAL);
     struct {
         weft_tls_options known;

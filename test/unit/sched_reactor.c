@@ -8,7 +8,7 @@
 
 static struct {
     struct weft_runtime *rt;
-    int routed, retried;
+    int routed, resolved;
 } order;
 
 /* All steps up to this one have been made once more than those after it. */
@@ -18,19 +18,30 @@ static void expect_in_step(int step) {
         CHECK_EQ(now.steps[i], now.steps[0] - (i < step ? 0 : 1));
 }
 
-static void route(struct wefti_io *io) {
+static uint64_t route(struct wefti_io *io) {
     (void)io;
     expect_in_step(2);
     order.routed++;
+    return 1;
 }
 
-static bool retry(struct wefti_retry *self) {
-    (void)self;
+struct done {
+    struct wefti_io io; /* first */
+    wefti_waker waker;
+};
+
+static void complete(struct wefti_io *io) {
+    expect_in_step(3);
+    wefti_wake(((struct done *)(void *)io)->waker);
+}
+
+static uint64_t resolve(struct wefti_link *link) {
+    (void)link;
     expect_in_step(5);
     /* By now those of steps 3 and 4 have been woken, and lie in the injector behind what was there. */
     CHECK_EQ(wefti_inject_length(&order.rt->inject), 3);
-    order.retried++;
-    return true;
+    order.resolved++;
+    return 7;
 }
 
 /* One of each kind of event: a turn deals with all, in the order of the steps. */
@@ -46,21 +57,24 @@ TEST(reactor_steps_in_order, "R1 R3 R5 R6 R8 R9") {
         REQUIRE(wefti_worker_turn(rig_be(rt, i))); /* two wait, the third yields */
     rig_be(rt, -1);
     rig_go(rt, rig_once, 2);
-    struct wefti_io submitted = {.route = route}, done = {.waker = wefti_waker_task(io.waker.target)};
+    struct wefti_io submitted = {.route = route};
+    struct done done = {{.complete = complete}, wefti_waker_task(io.waker.target)};
     wefti_io_submit(rt, &submitted);
-    wefti_io_complete(rt, &done);
+    wefti_io_complete(rt, &done.io);
     struct wefti_alarm alarm;
     wefti_alarm_set(&rt->worker[0], &alarm, by_timer, wefti_clock());
     while (wefti_clock() < load_relaxed(&rt->control->timers_next) + MS)
         wefti_thread_yield();
-    struct wefti_retry again = {.retry = retry};
-    wefti_park_sleep(&rt->control->park, 0); /* without the tokens of the others */
-    REQUIRE(wefti_retry(rt, &again));
-    CHECK(wefti_park_sleep(&rt->control->park, 0)); /* the reactor is told */
+    struct wefti_link changed;
+    wefti_control_resolve(rt, &changed, resolve);
+    weft_reactor_stats before = stats(rt);
     turn(rt);
     CHECK_EQ(order.routed, 1);
-    CHECK_EQ(order.retried, 1);
+    CHECK_EQ(order.resolved, 1);
     expect_in_step(9);
+    static const uint64_t items[9] = {4, 1, 1, 1, 7, 3, 0, 4, 1}; /* step 1: three seats, and one task that yielded */
+    for (int i = 0; i < 9; i++)
+        CHECK_EQ(stats(rt).items[i] - before.items[i], items[i]);
     /* Handed out in the order in which the steps found them: 1, 6 (what was there), 3, 4. */
     CHECK_EQ(seated(rt, 0), 1);
     CHECK_EQ(seated(rt, 1), 2);
@@ -235,7 +249,7 @@ TEST(reactor_wakes_whom_it_hands, "R11 B42") {
     rig_end(rt);
 }
 
-/* -- Timers, retries ----------------------------------------------------------------------------------------- */
+/* -- Timers ----------------------------------------------------------------------------------------- */
 
 TEST(reactor_timers_earliest_first, "R7 R15") {
     struct weft_runtime *rt = begin(1);
@@ -261,49 +275,12 @@ TEST(reactor_timers_earliest_first, "R7 R15") {
     REQUIRE_EQ(wefti_inject_length(&rt->inject), 5);
     for (int i = 0; i < 5; i++, link = link->next)
         CHECK_EQ(link, &((struct weft_task *)waiting[expected[i]].waker.target)->link);
-    CHECK(!load_relaxed(&alarm[3].rang));
+    CHECK(!load_relaxed(&alarm[3].timer.rang));
     wefti_alarm_clear(&alarm[3]);
     weft_waker_wake_keep(waiting[3].waker);
     for (int i = 0; i < ALARMS; i++)
         weft_waker_drop(waiting[i].waker);
     run_all(rt);
-    rig_end(rt);
-}
-
-struct try {
-    struct wefti_retry retry;
-    int number, needs;
-};
-
-static bool try_again(struct wefti_retry *self) {
-    struct try *try = (struct try *)(void *)self;
-    REQUIRE_LT(rig_log.length, RIG_LOG);
-    rig_log.who[rig_log.length++] = try->number;
-    return --try->needs == 0;
-}
-
-/* Each is tried once a turn, in the order of arrival, until it has been served. */
-TEST(reactor_retries, "R8 R17 R28") {
-    struct weft_runtime *rt = begin(1);
-    struct try tries[4];
-    static const int needs[] = {2, 1, 3, 1};
-    for (int i = 0; i < 4; i++) {
-        tries[i] = (struct try){{.retry = try_again}, i, needs[i]};
-        if (i < 3)
-            REQUIRE(wefti_retry(rt, &tries[i].retry));
-    }
-    turn(rt);
-    REQUIRE(wefti_retry(rt, &tries[3].retry)); /* behind those that wait */
-    turn(rt);
-    turn(rt);
-    turn(rt);
-    static const int expected[] = {0, 1, 2, 0, 2, 3, 2};
-    REQUIRE_EQ(rig_log.length, 7);
-    for (int i = 0; i < 7; i++)
-        CHECK_EQ(rig_log.who[i], expected[i]);
-    rig_end(rt);
-    rt = rig_begin(&wefti_sched_fifo, 1);
-    CHECK(!wefti_retry(rt, &tries[0].retry)); /* nobody there to do it */
     rig_end(rt);
 }
 

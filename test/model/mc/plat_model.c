@@ -227,8 +227,9 @@ void wefti_poke(int poke) {
 int wefti_poke_open(void) { return pokes < POKES ? pokes++ : -EMFILE; }
 
 int wefti_uring_probe(void) { return -ENOSYS; }
-int wefti_poller_open(struct wefti_poller *poller, bool uring) {
+int wefti_poller_open(struct wefti_poller *poller, bool uring, uint32_t batch) {
     (void)uring;
+    poller->batch = batch;
     poller->poll = 0;
     poller->room = NULL;
     poller->poke = fails() ? -EMFILE : wefti_poke_open();
@@ -261,8 +262,8 @@ bool wefti_poller_cancel(struct wefti_poller *poller, void *tag) {
     (void)poller, (void)tag;
     return true;
 }
-int wefti_poller_wait(struct wefti_poller *poller, struct wefti_poll_event *events, int room, int64_t until) {
-    (void)events, (void)room;
+int wefti_poller_wait(struct wefti_poller *poller, struct wefti_poll_event *events, int64_t until) {
+    (void)events;
     sleep_on_poke(poller->poke, until, PC);
     return 0;
 }
@@ -290,6 +291,10 @@ ssize_t wefti_write_quietly(int fd, const void *bytes, size_t size) { return wri
 ssize_t wefti_writev_quietly(int fd, const struct iovec *parts, int count) {
     (void)fd, (void)parts, (void)count;
     return -1;
+}
+bool wefti_file_is_cached(int fd, int64_t at, size_t size) {
+    (void)fd, (void)at, (void)size;
+    return true;
 }
 ssize_t wefti_sendfile_quietly(int fd, int file, off_t *offset, size_t size) {
     (void)fd, (void)file, (void)offset, (void)size;
@@ -339,6 +344,10 @@ void wefti_signal_restore(int number, void (*handler)(int)) { (void)number, (voi
 void wefti_fork_watch(void) {}
 void wefti_fork_unwatch(void) {}
 bool wefti_is_forked(void) { return false; }
+int wefti_at_exit(void (*fn)(void)) {
+    (void)fn;
+    return 0;
+}
 int wefti_spawn(const struct wefti_spawn *spawn, int *pid) {
     (void)spawn, (void)pid;
     return -ENOSYS;
