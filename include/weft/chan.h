@@ -13,8 +13,8 @@
  * Order.  Values come out in the order in which they went in.  Those who wait are served in the order in which they came.  What a
  *         sender wrote before is visible to who receives the value.
  * Loss.   A call that fails has done nothing: a value whose receiver was cancelled or late is still in the channel.
- * Turns.  A fiber that empties an unbounded channel, or always finds something in a select, a broadcast, a watch or a batch, lets others run now
- *         and then: not with WEFT_NOW, nor when it sends to an unbounded channel.
+ * Slices. A fiber that always finds room or a value lets others run when its slice is used up (<weft/fiber.h>), also with an unbounded
+ *         channel; not with WEFT_NOW.  In a poll task the call returns -EAGAIN then, and the task is polled again.
  * Close.  After weft_chan_close nothing more is sent; what is in the channel can still be received, and then receivers learn that it
  *         is closed.
  *

@@ -14,6 +14,7 @@
 
 #include <weft/blocking.h>
 #include <weft/chan.h>
+#include <weft/http.h>
 #include <weft/net.h>
 #include <weft/process.h>
 
@@ -78,6 +79,31 @@ enum {
     WEFT_COMMAND_READ = 206,
     /* weft_command_socket_io, and behind it the bytes, all of which are written. */
     WEFT_COMMAND_WRITE = 207,
+    /* Byte streams: files, sockets, pipes, whatever is a weft_io.  A stream belongs to its process, which names it by a number; when the
+     * process ends, its streams are closed.  Of a socket or the like one read and one write may be under way, of a file one of both:
+     * another completes with -EBUSY.  A number that is not open completes with -EBADF.
+     *
+     * weft_command_stream_open, and of a file its path behind it; data: the stream's number, a uint64_t. */
+    WEFT_COMMAND_STREAM_OPEN = 208,
+    /* weft_command_stream_io; data: at most `most` bytes, nothing at the end of the stream. */
+    WEFT_COMMAND_STREAM_READ = 209,
+    /* weft_command_stream_io, and behind it the bytes, all of which are written. */
+    WEFT_COMMAND_STREAM_WRITE = 210,
+    /* The stream's number, a uint64_t; as weft_close and weft_file_close.  Of a socket, what is under way completes with -EBADF; of a file it goes
+     * on, and then the file is closed. */
+    WEFT_COMMAND_STREAM_CLOSE = 211,
+    /* An HTTP request.  weft_command_http, and behind it the method, the URL and the fields ("Name: value\r\n...", perhaps none), each ended
+     * by a zero byte, and then the body; data: weft_command_http_answer, and behind it the answer's fields and its body.  As
+     * weft_http_fetch, which follows redirects; -EMSGSIZE: a body of more than max_body. */
+    WEFT_COMMAND_HTTP = 212,
+    /* The group's name, 1 to 63 bytes; as weft_group_join and weft_group_leave of the process that asks. */
+    WEFT_COMMAND_GROUP_JOIN = 213,
+    WEFT_COMMAND_GROUP_LEAVE = 214,
+    /* weft_command_publish, and behind it the message's bytes; data: an int, to how many processes it was sent; as weft_publish. */
+    WEFT_COMMAND_PUBLISH = 215,
+    /* weft_command_ask, and behind it the question's bytes; data: those of the reply; as weft_ask.  The question's `from` is a process of the
+     * library's own, which ends with the reply: answer it with weft_reply. */
+    WEFT_COMMAND_ASK = 216,
 };
 
 typedef struct weft_command_timer {
@@ -130,6 +156,44 @@ typedef struct weft_command_socket_io {
     size_t most; /* bytes to read, of READ only */
     weft_deadline until;
 } weft_command_socket_io;
+
+typedef struct weft_command_stream_open {
+    /* A socket, pipe or other stream; NULL: a file.  It is the library's as soon as the step has returned, unless that has ended the
+     * process or the command is malformed (-EINVAL): on any other error it is closed. */
+    weft_io *io;
+    int flags; /* of a file, as open(2) */
+    unsigned mode; /* ... of one that is created */
+    weft_deadline until; /* ... for opening it */
+} weft_command_stream_open;
+
+typedef struct weft_command_stream_io {
+    uint64_t stream; /* its number */
+    size_t most; /* bytes to read, of STREAM_READ only: at least 1, at most UINT32_MAX */
+    weft_deadline until;
+} weft_command_stream_io;
+
+typedef struct weft_command_http {
+    /* Connections to use again; NULL: none.  It stays open until the completion; if the process has ended, until the runtime has stopped. */
+    weft_http_pool *pool;
+    size_t max_body; /* bytes of the answer's body; 0 = 1 MiB, at most 2 GiB */
+    weft_deadline until; /* for all of it */
+} weft_command_http;
+
+typedef struct weft_command_http_answer {
+    int status;
+    uint32_t fields_size; /* of the fields, "Name: value\r\n...", right behind this struct */
+    size_t body_size; /* of the body, behind them */
+} weft_command_http_answer;
+
+typedef struct weft_command_publish {
+    char group[64]; /* ended by a zero */
+    uint64_t tag;
+} weft_command_publish;
+
+typedef struct weft_command_ask {
+    weft_pid to;
+    weft_deadline until;
+} weft_command_ask;
 
 WEFT_EXTERN_C_END
 #endif

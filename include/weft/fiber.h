@@ -30,6 +30,14 @@
  * runs because of one.  For that the C++ runtime (libstdc++, libc++abi) must be there when weft is loaded; a C program that later
  * dlopens something in C++ has fibers that must not wait then.
  *
+ * Slices.  A fiber runs until it suspends, or until its slice is used up.  Every library call spends 1 unit of the slice, or 8 if it makes a
+ * system call or sends to a process; a slice has 1,024 units, and about 1 ms.  When it is used up, the next call that may suspend lets
+ * others run first, whether or not it has to wait: a loop over a mutex that is always free does not keep its worker.  Calls that
+ * never suspend (an unlock, a release, a try_ call, a deadline of WEFT_NOW) spend, and do not yield.  In a poll task a call that ends in
+ * _poll returns -EAGAIN then, and the task is polled again.  A fiber does not yield so between a fork and its join, nor between
+ * weft_preempt_off and weft_preempt_on; in a shield it does.  A fiber that may migrate stays on its worker.  Code that makes no
+ * library calls calls weft_checkpoint.
+ *
  * Cancellation.  A cancelled fiber that has not begun never does.  One that waits is woken: the call returns -ECANCELED, and so
  * does every later wait, until it returns.  Clean-up that must wait itself goes between weft_shield and weft_unshield.
  */
@@ -82,19 +90,22 @@ WEFT_API int weft_fiber_run(const weft_config *config, weft_fiber_fn fn, void *a
 /* In a fiber: leave a result's value for the joiner.  Elsewhere it ends the process with a message. */
 WEFT_API void weft_fiber_result(void *value);
 
-/* Let others run.  Fibers of this worker that have begun have their turn first; what else is queued here may have to wait for some dozens of yields.
+/* Let others run.  Fibers of this worker that have begun come first; what else is queued here may have to wait for some dozens of yields.
  * Returns 0; -ECANCELED (the fiber has been cancelled); -EINVAL (in a poll task).  On a plain thread it lets
  * other threads run. */
 WEFT_API int weft_yield(void);
 
-/* Wait.  Never early; at most a millisecond and the load late.  In a fiber others run meanwhile; a plain thread sleeps.
+/* Wait.  Never early; at most 1 ms late, plus scheduling delay.  In a fiber others run meanwhile; a plain thread sleeps.  A time of 0, or one that
+ * has passed, is a call like any other: it yields when the slice is used up.  To yield at once, call weft_yield.
+ * May suspend.
  * Returns 0; -ECANCELED; -EINVAL (in a poll task: it would stop its worker; see weft_sleep_poll). */
 WEFT_API int weft_sleep(int64_t ns);
 WEFT_API int weft_sleep_until(weft_deadline until);
 
 /* A point at which the fiber may be asked to let others run, and learns of its cancellation: for loops that never wait.  Yields
  * when it has had the worker for about a millisecond; under `reactor` when that asks it to, after 10 ms.  A fiber that `reactor` had to
- * ask 1,000 times in a row, without ever waiting or yielding by itself, has failed: it is cancelled, and its status will be -ETIME.
+ * ask 1,000 times in a row, without ever waiting or yielding by itself, has failed: it is cancelled, and its status will be -ETIME.  Other
+ * library calls honour such a request as well, but do not count.
  * Costs a few nanoseconds.
  * Returns 0; -ECANCELED; -EINVAL (in a poll task). */
 WEFT_API int weft_checkpoint(void);

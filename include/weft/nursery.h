@@ -100,7 +100,7 @@ WEFT_API int weft_nursery_go(weft_nursery *n, weft_fiber_fn fn, void *arg, weft_
 
 /* Wait until every child has ended; then the nursery is CLOSED or CANCELLED, nobody knows of it any more, and its memory is the caller's.
  * Should the owner be cancelled while it waits, the children are cancelled, and waited for all the same.  Awaiting again returns the same.
- * Call from: the owner, a fiber (others run meanwhile) or a plain thread (it sleeps).  Newest nursery first.  What one plain thread made another
+ * Call from: the owner, a fiber (others run meanwhile) or a plain thread (it sleeps).  May suspend.  Newest nursery first.  What one plain thread made another
  * may await: threads have no names here.
  * A thread that drives the runtime must not: nobody would drive it.
  * Suspends: unless there is no child left.

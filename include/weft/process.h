@@ -63,15 +63,16 @@ typedef struct weft_message {
  * Returns 0; -ESRCH (no such process, or it has ended); -ENOBUFS (its mailbox is full, and its policy is to refuse); -EMSGSIZE (larger
  * than 4 GiB, or than its mailbox); -ENOMEM; -EINVAL (no runtime).  With the policy `block` it waits in a fiber or thread: then also
  * -ECANCELED.  (In a step of a class, and for room in one's own mailbox, it does not wait: -ENOBUFS.)
- * A fiber that sends again and again lets others run now and then, whatever the mailbox: hold no lock over it that blocks a thread. */
+ * May suspend, whatever the mailbox: a fiber that sends again and again yields when its slice is used up.  Hold no lock over it that blocks
+ * a thread. */
 WEFT_API int weft_send(weft_runtime *rt, weft_pid to, uint64_t tag, const void *data, size_t size);
 
-/* The same, but never waits, nor lets others run: -ENOBUFS also when the policy is to block. */
+/* The same, but never waits, nor yields; it spends the slice.  -ENOBUFS also when the policy is to block. */
 WEFT_API int weft_try_send(weft_runtime *rt, weft_pid to, uint64_t tag, const void *data, size_t size);
 
 /* Send without copying: `release(data)` is called once when the receiver is done with it, also when the message could not be delivered
  * later; on failure of this call it is not called.  NULL: nothing is called.  It runs where the message is given up, perhaps in this very call, on any
- * worker or sending thread: it must not block, nor receive or ask (-EDEADLK in a process that is just receiving). */
+ * worker or sending thread: it must not block, nor receive or ask (-EDEADLK in a process that is just receiving).  May suspend, as weft_send. */
 WEFT_API int weft_send_ref(weft_runtime *rt, weft_pid to, uint64_t tag, void *data, size_t size,
                            void (*release)(void *data));
 
@@ -85,7 +86,7 @@ WEFT_API int weft_send_ref(weft_runtime *rt, weft_pid to, uint64_t tag, void *da
  * Returns 0 and fills `reply`; -ETIMEDOUT; -ECANCELED; -ESRCH (also: it ended before it replied); -EINVAL (not in such a process); -EDEADLK (it
  * is the caller; in a filter); and as weft_send. */
 WEFT_API int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, weft_deadline until);
-/* Send to the sender of a message, with its tag.  In a task of the runtime.  As weft_send; -EINVAL: no process has sent it. */
+/* Send to the sender of a message, with its tag.  In a task of the runtime.  May suspend.  As weft_send; -EINVAL: no process has sent it. */
 WEFT_API int weft_reply(const weft_message *to, const void *data, size_t size);
 
 /* -- A process that is a fiber ------------------------------------------------------------------------ */
@@ -277,10 +278,11 @@ WEFT_API int weft_register(weft_runtime *rt, const char *name, weft_pid pid);
 WEFT_API int weft_unregister(weft_runtime *rt, const char *name);
 WEFT_API weft_pid weft_whereis(weft_runtime *rt, const char *name);
 
-/* Groups of processes by name; ended ones leave by themselves.  weft_publish sends to all without waiting, and
+/* Groups of processes by name; ended ones leave by themselves.  weft_publish sends to all without waiting for room, and
  * returns to how many.  The others as the names: -EEXIST: it is a member; -ESRCH: no such process, or no member; -EINVAL; -ENOMEM. */
 WEFT_API int weft_group_join(weft_runtime *rt, const char *group, weft_pid pid);
 WEFT_API int weft_group_leave(weft_runtime *rt, const char *group, weft_pid pid);
+/* May suspend: when the slice is used up. */
 WEFT_API int weft_publish(weft_runtime *rt, const char *group, uint64_t tag, const void *data, size_t size);
 
 WEFT_EXTERN_C_END

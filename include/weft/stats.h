@@ -28,7 +28,7 @@ typedef struct weft_stats {
     uint64_t denied;      /* calls refused for want of a capability, or by the profile; only for worker -1 */
     uint64_t io_batches;  /* times the poller returned I/O events; each time at most max_io_completions of them */
     uint64_t io_events;   /* I/O events that it returned */
-    uint64_t failed;      /* detached fibers that ended with an error, see weft_fiber_spawn; cancelled ones do not count */
+    uint64_t failed; /* detached fibers that ended with an error, see weft_fiber_spawn; cancelled ones do not count */
 } weft_stats;
 
 /* Counters of one worker; for worker -1 the sum over all workers, with the tasks that came from outside in `spawned`.
@@ -41,14 +41,14 @@ WEFT_API int weft_stats_read(const weft_runtime *rt, int worker, weft_stats *out
  *   7 preemption   8 dispatch          9 wait
  * steps[i] and items[i] belong to step i + 1. */
 typedef struct weft_reactor_stats {
-    size_t size;         /* sizeof(weft_reactor_stats), set by the caller before the call */
-    uint64_t steps[9];   /* how often each step was made */
-    uint64_t active;     /* tasks that are on workers now ... */
+    size_t size; /* sizeof(weft_reactor_stats), set by the caller before the call */
+    uint64_t steps[9]; /* how often each step was made */
+    uint64_t active; /* tasks that are on workers now ... */
     uint64_t active_max; /* ... and the most there ever were: never more than there are workers */
-    uint64_t ready;      /* tasks that wait for a worker */
+    uint64_t ready; /* tasks that wait for a worker */
     uint64_t dispatched; /* tasks handed to workers */
-    uint64_t results;    /* times a worker was heard to be free again */
-    uint64_t preempts;   /* requests to let others run */
+    uint64_t results; /* times a worker was heard to be free again */
+    uint64_t preempts; /* requests to let others run */
     uint64_t taken_back; /* tasks that a driven worker had not begun when another was free */
     /* Items that each step has handled:
      *   1 workers that reported, tasks that yielded or were preempted, and ended tasks that a task joins

@@ -9,6 +9,8 @@
  *
  * Who.       Fibers suspend, plain threads sleep, and all meet at one object.  A poll task must not wait inside its poll: it uses the
  *            form that ends in _poll, or a deadline of WEFT_NOW.  A forked job must not wait at all.
+ * Slices.    A call that may suspend yields when the caller's slice is used up, before it takes anything (<weft/fiber.h>); the _poll form
+ *            then returns -EAGAIN, and its task is polled again.  Calls that never suspend, and WEFT_NOW, only spend the slice.
  * Deadlines. Each wait ends at `until` with -ETIMEDOUT.  WEFT_NOW tries and never waits; WEFT_NEVER has no limit.
  * Cancelled  fibers get -ECANCELED where they would have to wait; what can be had without waiting they still get.  Who gives up,
  *            for whatever reason, has nothing, and nothing is lost with him: what was on its way to him goes to the next.

@@ -123,7 +123,8 @@ WEFT_API void weft_waker_wake_keep(weft_waker waker);
 
 /* Room in which a poll task waits for a semaphore, a channel, a timer, ...: part of its state, all zero at first, and not moved while it
  * waits.  A call that takes one returns -EAGAIN while the task has to wait: return WEFT_PENDING, and make the same call again
- * when polled.  One wait at a time in each: any other call in a room that still waits returns -EBUSY, and does nothing. */
+ * when polled.  So it does when the task has used up its slice (<weft/fiber.h>): then nothing has happened, and the task is woken at
+ * once.  One wait at a time in each: any other call in a room that still waits returns -EBUSY, and does nothing. */
 typedef struct weft_wait {
     void *room[12];
 } weft_wait;

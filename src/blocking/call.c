@@ -1,6 +1,7 @@
 /* call.c - handing a job to a pool, and waiting for it. */
 #include "blocking/pool.h"
 #include "budget/cap.h"
+#include "fiber/slice.h"
 #include "sched/spawn.h"
 
 static int known(const weft_blocking_spec **spec, weft_blocking_spec *room) {
@@ -107,6 +108,7 @@ static int find_pool(weft_pool **pool) {
 }
 
 int weft_blocking_call(const weft_blocking_spec *spec, int *result, weft_deadline until) {
+    wefti_slice_use_heavy(until);
     weft_blocking_spec room;
     int error = known(&spec, &room);
     weft_pool *pool = error ? NULL : spec->pool;
@@ -160,6 +162,8 @@ static void end_poll(struct wefti_poll_wait *poll) {
 }
 
 int weft_blocking_poll(const weft_blocking_spec *spec, weft_task *self, weft_wait *wait, int *result) {
+    if (wefti_slice_poll_heavy(self))
+        return -EAGAIN;
     struct wefti_worker *w = wefti_worker_here();
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
     struct wefti_job *job;

@@ -15,6 +15,7 @@
  * Checked by.  test/model/budget.c
  */
 #include "budget/fund.h"
+#include "fiber/slice.h"
 
 /* Before the memory of each piece. */
 struct wefti_piece {
@@ -42,6 +43,7 @@ static void charge_to(struct wefti_account *account, struct wefti_piece *piece) 
 }
 
 int weft_alloc(size_t size, void **memory) {
+    wefti_slice_use(WEFT_NEVER);
     struct wefti_fiber *self = wefti_fiber_self();
     struct wefti_account *account = self ? self->account : NULL;
     weft_budget cost = {1, size, 0, 0, 0};

@@ -5,6 +5,7 @@
  * taken itself out of the list under the same lock.
  */
 #include "budget/fund.h"
+#include "fiber/slice.h"
 
 #include "budget/cap.h"
 #include "fiber/meter.h"
@@ -186,6 +187,7 @@ unsigned weft_fund_exhausted(weft_fund *fund, weft_task **tasks, unsigned room) 
 }
 
 int weft_fund_wait_exhausted(weft_fund *fund, weft_deadline until) {
+    wefti_slice_use(until);
     struct wefti_waiter waiter;
     int error = fund ? wefti_waiter_init(&waiter) : -EINVAL;
     if (error)

@@ -55,6 +55,7 @@ static char *slot(struct weft_broadcast *broadcast, uint64_t number) {
 int weft_broadcast_send(weft_broadcast *broadcast, const void *value) {
     if (!broadcast)
         return -EINVAL;
+    wefti_slice_note(wefti_worker_self());
     wefti_lock_take(&broadcast->bell.lock);
     if (broadcast->bell.closed) {
         wefti_lock_give(&broadcast->bell.lock);
@@ -120,15 +121,14 @@ static int look_locking(struct weft_subscriber *subscriber, void *value, uint64_
 }
 
 int weft_subscriber_recv(weft_subscriber *subscriber, void *value, uint64_t *missed, weft_deadline until) {
+    wefti_slice_use(until);
     int error = subscriber ? wefti_charge_channel_call() : -EINVAL;
     if (error)
         return error;
     for (;;) {
         error = look_locking(subscriber, value, missed);
-        if (error != -EAGAIN) {
-            wefti_turn_used(until);
+        if (error != -EAGAIN)
             return error;
-        }
         error = wefti_bell_wait(&subscriber->broadcast->bell, until, wefti_words(WEFTI_A_BROADCAST));
         if (error)
             return error;
@@ -138,6 +138,8 @@ int weft_subscriber_recv(weft_subscriber *subscriber, void *value, uint64_t *mis
 int weft_subscriber_recv_poll(weft_subscriber *subscriber, weft_task *self, weft_wait *room, void *value,
                               uint64_t *missed) {
     struct wefti_poll_wait *wait = wefti_poll_wait_of(room);
+    if (wefti_slice_poll(self))
+        return -EAGAIN;
     int error = subscriber && self ? wefti_bell_poll_waits(&subscriber->broadcast->bell, wait) : -EINVAL;
     if (error)
         return wefti_poll_waits(error, WEFTI_A_BROADCAST);

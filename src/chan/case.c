@@ -38,9 +38,7 @@ static void end(weft_case *c, struct wefti_waiter *waiter, struct wefti_waiters 
 
 /* -- Receiving ----------------------------------------------------------------------------------------------- */
 
-static bool try_recv(weft_case *c) {
-    return tried(c, wefti_chan_not_now(wefti_chan_recv_locking(chan_of(c), c->value)));
-}
+static bool try_recv(weft_case *c) { return tried(c, wefti_chan_recv_locking(chan_of(c), c->value)); }
 
 static int begin_recv(weft_case *c, struct wefti_waiter *waiter) {
     struct wefti_chan *ch = chan_of(c);

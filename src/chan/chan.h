@@ -25,7 +25,7 @@
 #include <weft/chan.h>
 
 #include "budget/cap.h"
-#include "fiber/turn.h"
+#include "fiber/slice.h"
 #include "fiber/wait.h"
 #include "queue/bias.h"
 #include "task/account.h"
@@ -255,31 +255,20 @@ static inline void wefti_chan_unlock(struct wefti_chan *ch, wefti_waker waker) {
         wefti_waiter_wake(waker);
 }
 
-/* 0; -EPIPE; -ENOMEM.  -EAGAIN: it would have to wait, and the lock is still held.  recv: also WEFTI_CHAN_TURN, which is 0, and wefti_turn_end is
- * due.  Only blocks of an unbounded channel count: a bounded one is empty or full after a while, and somebody waits. */
-#define WEFTI_CHAN_TURN 1
+/* 0; -EPIPE; -ENOMEM.  -EAGAIN: it would have to wait, and the lock is still held. */
 int wefti_chan_send_locking(struct wefti_chan *ch, const void *value);
 int wefti_chan_recv_locking(struct wefti_chan *ch, void *value);
-/* A block of an unbounded channel was emptied: free it.  0, or WEFTI_CHAN_TURN. */
-int wefti_chan_emptied(struct wefti_chan *ch, struct wefti_block *empty);
 /* Wait in `list`; the lock is held, and given back.  w: the calling worker, or NULL.  0 or -EPIPE: what the server says; else it has not been
  * served. */
 int wefti_chan_wait(struct wefti_chan *ch, struct wefti_worker *w, struct wefti_waiters *list, void *slot,
                     weft_deadline until, const char *what);
-/* For who cannot let others run now. */
-static inline int wefti_chan_not_now(int error) {
-    if (WEFTI_UNLIKELY(error == WEFTI_CHAN_TURN))
-        wefti_turn_end(WEFT_NOW);
-    return error == WEFTI_CHAN_TURN ? 0 : error;
-}
-
 /* -- control.c ------------------------------------------------------------------------------------------------ */
 
 /* Does the caller leave all waiters to a control thread?  A fiber that may wait, on worker `w` (or NULL). */
 static inline bool wefti_chan_is_controlled(const struct wefti_worker *w, weft_deadline until) {
     return WEFTI_UNLIKELY(w && w->central) && until > 0 && wefti_fiber_on(w);
 }
-/* For such a caller, the lock is not held: 0; -EPIPE; -ENOMEM; or what a wait ends with.  recv: also WEFTI_CHAN_TURN. */
+/* For such a caller, the lock is not held: 0; -EPIPE; -ENOMEM; or what a wait ends with. */
 int wefti_chan_send_controlled(struct wefti_chan *ch, struct wefti_worker *w, const void *value, weft_deadline until);
 int wefti_chan_recv_controlled(struct wefti_chan *ch, struct wefti_worker *w, void *value, weft_deadline until);
 /* As many as are there: how many; or one that it had to wait for; or the error of that wait. */

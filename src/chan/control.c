@@ -232,7 +232,9 @@ int wefti_chan_recv_controlled(struct wefti_chan *ch, struct wefti_worker *w, vo
         return recv_waiting(ch, w, value, until);
     struct wefti_block *empty = wefti_chan_take_only(ch, value);
     unlock_and_notify(ch, w, ch->senders.first);
-    return WEFTI_UNLIKELY(empty != NULL) ? wefti_chan_emptied(ch, empty) : 0;
+    if (WEFTI_UNLIKELY(empty != NULL))
+        wefti_chan_block_free(ch, empty);
+    return 0;
 }
 
 int wefti_chan_recv_many_controlled(struct wefti_chan *ch, struct wefti_worker *w, char *values, size_t count,

@@ -22,6 +22,7 @@ int weft_oneshot_send(weft_oneshot_sender *sender, const void *value) {
     wefti_waker waker;
     if (!ch)
         return -EINVAL;
+    wefti_slice_note(wefti_worker_self());
     wefti_chan_lock(ch);
     int error = wefti_chan_send_now(ch, value, &waker); /* 0 or -EPIPE: it is empty */
     ch->closed = true; /* nobody waits any more: there is one receiver, and it was served */

@@ -117,6 +117,8 @@ int weft_chan_send_poll(weft_chan *handle, weft_task *self, weft_wait *room, con
     static const char nothing[1];
     if (!ch || !self)
         return -EINVAL;
+    if (wefti_slice_poll(self))
+        return -EAGAIN;
     if (wefti_poll_wait_is_taken(wait, end_send, ch))
         return -EBUSY;
     if (wait->end)
@@ -133,12 +135,14 @@ int weft_chan_recv_poll(weft_chan *handle, weft_task *self, weft_wait *room, voi
     struct wefti_poll_wait *wait = wefti_poll_wait_of(room);
     if (!ch || !self)
         return -EINVAL;
+    if (wefti_slice_poll(self))
+        return -EAGAIN;
     if (wefti_poll_wait_is_taken(wait, end_recv, ch))
         return -EBUSY;
     if (wait->end)
         return look(wait, value, WEFTI_A_VALUE);
     for (;;) {
-        int error = wefti_chan_not_now(wefti_chan_recv_locking(ch, value));
+        int error = wefti_chan_recv_locking(ch, value);
         if (error != -EAGAIN || begin(ch, self, wait, &ch->receivers, NULL, &error) || error)
             return error;
     }

@@ -1,18 +1,6 @@
 /* transfer.c - sending and receiving, one value or many (chan.h has the rules). */
 #include "chan/chan.h"
 
-#define BLOCK_CALLS 32 /* a few microseconds */
-
-/* A block of an unbounded channel is empty: it stands for the calls before. */
-__attribute__((noinline)) int wefti_chan_emptied(struct wefti_chan *ch, struct wefti_block *empty) {
-    struct wefti_worker *w = wefti_worker_self();
-    wefti_chan_block_free(ch, empty);
-    if (!w)
-        return 0;
-    w->calls_left -= BLOCK_CALLS;
-    return wefti_turn_count(w) ? WEFTI_CHAN_TURN : 0;
-}
-
 /* -- The usual way ------------------------------------------------------------------------------------------- */
 
 /* Of a channel with values of a word that the calling worker has for its own.  It calls nothing, so that it needs no frame; all else is in
@@ -100,7 +88,9 @@ static __attribute__((noinline)) int recv_inside(struct wefti_chan *ch, void *va
     if (WEFTI_UNLIKELY(error == -EAGAIN))
         return error;
     wefti_chan_unlock(ch, waker);
-    return WEFTI_UNLIKELY(empty != NULL) ? wefti_chan_emptied(ch, empty) : error;
+    if (WEFTI_UNLIKELY(empty != NULL))
+        wefti_chan_block_free(ch, empty);
+    return error;
 }
 
 static __attribute__((noinline)) int lock_and_send(struct wefti_chan *ch, struct wefti_worker *w, const void *value) {
@@ -174,11 +164,6 @@ __attribute__((noinline)) int wefti_chan_wait(struct wefti_chan *ch, struct weft
     return WEFTI_UNLIKELY(error != 0) ? give_up(ch, list, &waiter, error) : (int)waiter.result;
 }
 
-static __attribute__((noinline)) int end_turn(weft_deadline until) {
-    wefti_turn_end(until);
-    return 0;
-}
-
 static inline int send_waiting(struct wefti_chan *ch, struct wefti_worker *w, const void *value, weft_deadline until) {
     return wefti_chan_wait(ch, w, &ch->senders, (void *)(uintptr_t)value, until,
                            wefti_words(WEFTI_ROOM)); /* the server only reads */
@@ -188,9 +173,16 @@ static inline int recv_waiting(struct wefti_chan *ch, struct wefti_worker *w, vo
     return wefti_chan_wait(ch, w, &ch->receivers, value, until, wefti_words(WEFTI_A_VALUE));
 }
 
-/* All but the usual way. */
-static __attribute__((noinline)) int send_anyhow(struct wefti_chan *ch, const void *value, weft_deadline until) {
-    int error = WEFTI_LIKELY(ch != NULL) ? wefti_charge_channel_call() : -EINVAL;
+/* The slow path is taken when the slice has to be looked at, too. */
+static int begin_slow(struct wefti_chan *ch, weft_deadline until) {
+    struct wefti_worker *w = wefti_worker_here();
+    if (w && w->calls_left <= 0)
+        wefti_slice_end(until);
+    return WEFTI_LIKELY(ch != NULL) ? wefti_charge_channel_call() : -EINVAL;
+}
+
+static __attribute__((noinline)) int send_slow(struct wefti_chan *ch, const void *value, weft_deadline until) {
+    int error = begin_slow(ch, until);
     if (WEFTI_UNLIKELY(error != 0))
         return error;
     struct wefti_worker *w = wefti_worker_here();
@@ -200,16 +192,15 @@ static __attribute__((noinline)) int send_anyhow(struct wefti_chan *ch, const vo
     return error == -EAGAIN ? send_waiting(ch, w, value, until) : error;
 }
 
-static __attribute__((noinline)) int recv_anyhow(struct wefti_chan *ch, void *value, weft_deadline until) {
-    int error = WEFTI_LIKELY(ch != NULL) ? wefti_charge_channel_call() : -EINVAL;
+static __attribute__((noinline)) int recv_slow(struct wefti_chan *ch, void *value, weft_deadline until) {
+    int error = begin_slow(ch, until);
     if (WEFTI_UNLIKELY(error != 0))
         return error;
     struct wefti_worker *w = wefti_worker_here();
-    error = wefti_chan_is_controlled(w, until) ? wefti_chan_recv_controlled(ch, w, value, until)
-                                               : wefti_chan_recv_locking(ch, value);
-    if (error == -EAGAIN)
-        return recv_waiting(ch, w, value, until);
-    return WEFTI_UNLIKELY(error == WEFTI_CHAN_TURN) ? end_turn(until) : error;
+    if (wefti_chan_is_controlled(w, until))
+        return wefti_chan_recv_controlled(ch, w, value, until);
+    error = wefti_chan_recv_locking(ch, value);
+    return error == -EAGAIN ? recv_waiting(ch, w, value, until) : error;
 }
 
 static __attribute__((noinline)) int send_from_inside(struct wefti_chan *ch, struct wefti_worker *w, const void *value,
@@ -221,31 +212,30 @@ static __attribute__((noinline)) int send_from_inside(struct wefti_chan *ch, str
 static __attribute__((noinline)) int recv_from_inside(struct wefti_chan *ch, struct wefti_worker *w, void *value,
                                                       weft_deadline until) {
     int error = recv_inside(ch, value);
-    if (error == -EAGAIN)
-        return recv_waiting(ch, w, value, until);
-    return WEFTI_UNLIKELY(error == WEFTI_CHAN_TURN) ? end_turn(until) : error;
+    return error == -EAGAIN ? recv_waiting(ch, w, value, until) : error;
 }
 
-/* The lock, as its owner, of a call that nothing is to be paid for.  In weft_chan_send and _recv nothing comes after a wait, so `w` may come from
+/* The lock, as its owner, of a call that nothing is to be paid for, within its slice.  In weft_chan_send and _recv nothing comes after a wait, so `w` may come from
  * the thread-local. */
-static inline bool enter_quickly(struct wefti_chan *ch, struct wefti_worker *w) {
-    return WEFTI_LIKELY(ch && !load_relaxed(&wefti_accounts_exist)) && /* a hint, as in wefti_charge_channel_call */
+static inline bool enter_fast(struct wefti_chan *ch, struct wefti_worker *w) {
+    return WEFTI_LIKELY(!wefti_slice_spend(w)) &&
+           WEFTI_LIKELY(ch && !load_relaxed(&wefti_accounts_exist)) && /* a hint, as in wefti_charge_channel_call */
            WEFTI_LIKELY(wefti_bias_own(&ch->lock, w));
 }
 
 int weft_chan_send(weft_chan *handle, const void *value, weft_deadline until) {
     struct wefti_chan *ch = wefti_chan_of(handle);
     struct wefti_worker *w = wefti_worker_self();
-    if (WEFTI_UNLIKELY(!enter_quickly(ch, w)))
-        return send_anyhow(ch, value, until);
+    if (WEFTI_UNLIKELY(!enter_fast(ch, w)))
+        return send_slow(ch, value, until);
     return WEFTI_LIKELY(send_quickly(ch, w, value)) ? 0 : send_from_inside(ch, w, value, until);
 }
 
 int weft_chan_recv(weft_chan *handle, void *value, weft_deadline until) {
     struct wefti_chan *ch = wefti_chan_of(handle);
     struct wefti_worker *w = wefti_worker_self();
-    if (WEFTI_UNLIKELY(!enter_quickly(ch, w)))
-        return recv_anyhow(ch, value, until);
+    if (WEFTI_UNLIKELY(!enter_fast(ch, w)))
+        return recv_slow(ch, value, until);
     if (recv_quickly(ch, value))
         return 0;
     if (WEFTI_LIKELY(!ch->count && !ch->senders.first && !ch->closed && !ch->pending))
@@ -295,7 +285,7 @@ int weft_chan_send_many(weft_chan *handle, const void *values, size_t count, wef
     size_t sent = 0;
     if (!ch)
         return -EINVAL;
-    weft_deadline turn = ch->capacity == WEFTI_CHAN_UNBOUNDED ? WEFT_NOW : until;
+    wefti_slice_use(until);
     int error = count > INT32_MAX ? -EINVAL : wefti_charge_channel_call();
     while (!error && sent < count) {
         struct wefti_worker *w = wefti_worker_here();
@@ -309,7 +299,6 @@ int weft_chan_send_many(weft_chan *handle, const void *values, size_t count, wef
             !(error = send_waiting(ch, wefti_worker_here(), (const char *)values + sent * ch->size, until)))
             sent++;
     }
-    wefti_turn_used(turn); /* the channel may be gone */
     return sent ? (int)sent : error;
 }
 
@@ -342,16 +331,15 @@ int weft_chan_recv_many(weft_chan *handle, void *values, size_t count, weft_dead
     struct wefti_chan *ch = wefti_chan_of(handle);
     if (!ch || count == 0 || count > INT32_MAX)
         return !ch || count ? -EINVAL : 0;
+    wefti_slice_use(until);
     int error = wefti_charge_channel_call();
     if (error)
         return error;
     struct wefti_worker *w = wefti_worker_here();
     int got = wefti_chan_is_controlled(w, until) ? wefti_chan_recv_many_controlled(ch, w, values, count, until)
                                                  : recv_some(ch, values, count);
-    if (got != -EAGAIN) {
-        wefti_turn_used(until);
+    if (got != -EAGAIN)
         return got;
-    }
     error = recv_waiting(ch, wefti_worker_here(), values, until);
     return error ? error
                  : 1; /* more may have come meanwhile; but with its last value the channel may have gone (rule 4) */

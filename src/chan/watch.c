@@ -39,6 +39,7 @@ void weft_watch_drop(weft_watch *watch) {
 int weft_watch_set(weft_watch *watch, const void *value) {
     if (!watch)
         return -EINVAL;
+    wefti_slice_note(wefti_worker_self());
     wefti_lock_take(&watch->bell.lock);
     if (watch->bell.closed) {
         wefti_lock_give(&watch->bell.lock);
@@ -53,6 +54,7 @@ int weft_watch_set(weft_watch *watch, const void *value) {
 uint64_t weft_watch_get(weft_watch *watch, void *value) {
     if (!watch)
         return 0;
+    wefti_slice_note(wefti_worker_self());
     wefti_lock_take(&watch->bell.lock);
     wefti_chan_copy(value, watch->value, watch->size);
     uint64_t version = watch->version;
@@ -82,15 +84,14 @@ static int look_locking(struct weft_watch *watch, uint64_t *version, void *value
 }
 
 int weft_watch_wait(weft_watch *watch, uint64_t *version, void *value, weft_deadline until) {
+    wefti_slice_use(until);
     int error = watch ? wefti_charge_channel_call() : -EINVAL;
     if (error)
         return error;
     for (;;) {
         error = look_locking(watch, version, value);
-        if (error != -EAGAIN) {
-            wefti_turn_used(until);
+        if (error != -EAGAIN)
             return error;
-        }
         error = wefti_bell_wait(&watch->bell, until, wefti_words(WEFTI_A_WATCH));
         if (error)
             return error;
@@ -99,6 +100,8 @@ int weft_watch_wait(weft_watch *watch, uint64_t *version, void *value, weft_dead
 
 int weft_watch_wait_poll(weft_watch *watch, weft_task *self, weft_wait *room, uint64_t *version, void *value) {
     struct wefti_poll_wait *wait = wefti_poll_wait_of(room);
+    if (wefti_slice_poll(self))
+        return -EAGAIN;
     int error = watch && self ? wefti_bell_poll_waits(&watch->bell, wait) : -EINVAL;
     if (error)
         return wefti_poll_waits(error, WEFTI_A_WATCH);

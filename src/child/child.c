@@ -1,6 +1,7 @@
 /* child.c - a child that runs: its pipes, signals, its end. */
 #define _GNU_SOURCE
 #include "child/child.h"
+#include "fiber/slice.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -82,6 +83,7 @@ static int wait_once(weft_child *child, int64_t *pause, weft_deadline until) {
 }
 
 int weft_child_wait(weft_child *child, weft_child_end *end, weft_deadline until) {
+    wefti_slice_use_heavy(until);
     int64_t pause = PAUSE_MIN;
     if (!child)
         return -EINVAL;

@@ -11,6 +11,7 @@
 
 #include "budget/cap.h"
 #include "child/child.h"
+#include "fiber/slice.h"
 #include "sched/spawn.h"
 
 struct start {
@@ -118,6 +119,7 @@ static void watch(weft_child *child) {
 }
 
 int weft_child_start(const weft_child_spec *given, weft_child **out, weft_deadline until) {
+    wefti_slice_use_heavy(until);
     weft_child_spec spec = WEFT_CHILD_SPEC_INIT;
     if (!given || !out)
         return -EINVAL;

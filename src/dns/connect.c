@@ -11,6 +11,7 @@
 
 #include "dns/dns.h"
 #include "dns/late.h"
+#include "fiber/slice.h"
 #include "io/desc.h"
 #include "plat/plat.h"
 
@@ -190,6 +191,7 @@ static struct queue *new_queue(void) { return wefti_alloc(sizeof(struct queue));
 static void end_queue(struct queue *queue) { wefti_free(queue, sizeof *queue); }
 
 int weft_connect_any(const weft_addr *addrs, size_t count, weft_io **out, weft_deadline until) {
+    wefti_slice_use_heavy(until);
     if (!addrs || !count || !out)
         return -EINVAL;
     if (count == 1)

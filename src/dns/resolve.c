@@ -14,6 +14,7 @@
 #include "base/atomic.h"
 #include "budget/cap.h"
 #include "dns/dns.h"
+#include "fiber/slice.h"
 #include "plat/plat.h"
 #include "queue/lock.h"
 #include "task/account.h"
@@ -164,6 +165,7 @@ static int numeric(const char *name, const char *service, int family, weft_addr 
 
 int weft_resolve(const char *name, const char *service, int family, weft_addr *addrs, size_t room,
                  weft_deadline until) {
+    wefti_slice_use_heavy(until);
     if (!name || !*name || !addrs || !room)
         return -EINVAL;
     if (family != AF_UNSPEC && family != AF_INET && family != AF_INET6)

@@ -4,14 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fiber/meter.h"
-#include "fiber/turn.h"
+#include "fiber/slice.h"
+#include "fiber/switch.h"
 #include "task/account.h"
-
-#define SLICE INT64_C(1000000) /* ns that weft_checkpoint gives a fiber */
-#define LOOKS_A_SLICE 8        /* how often it looks at the clock in that time */
-#define LOOK_MAX 1024          /* calls between two looks, at most */
-#define SIM_CHECKPOINT 16      /* under sim, one of so many checkpoints yields */
 
 /* -- Spawning -------------------------------------------------------------------------------------------- */
 
@@ -69,6 +64,7 @@ INLINE void fill(struct weft_task *task, uint32_t yield_ops, const weft_fiber_sp
     task->pointer = spec->arg;
     memset(&fiber->stack, 0, offsetof(struct wefti_fiber, waits_since) - offsetof(struct wefti_fiber, stack));
     fiber->stack_log2 = (uint8_t)log2;
+    fiber->look_log2 = WEFTI_SLICE_START;
     if (spec->migrate)
         fiber->migrate = true;
     if (spec->discard)
@@ -239,6 +235,7 @@ static bool never(void *arg) {
 }
 
 int weft_sleep_until(weft_deadline until) {
+    wefti_slice_use(WEFT_NEVER); /* also if the time has passed: a loop of such sleeps lets others run */
     struct wefti_worker *w = wefti_worker_here();
     if (w && wefti_current(w)) {
         if (!wefti_task_is_fiber(wefti_current(w)))
@@ -253,85 +250,3 @@ int weft_sleep_until(weft_deadline until) {
 }
 
 int weft_sleep(int64_t ns) { return weft_sleep_until(weft_after(ns)); }
-
-/* Looking at the clock costs as much as a switch, so it is done every so many calls: as many as fit into an eighth of a slice. */
-static bool slice_is_over(struct wefti_worker *w) {
-    int64_t now = wefti_clock();
-    if (w->slice_polls != load_own(&w->counters.polls)) { /* the first look in this turn */
-        w->slice_polls = load_own(&w->counters.polls);
-        w->slice_began = now;
-        w->slice_looks = w->slice_left = 1;
-        return false;
-    }
-    int64_t took = now - w->slice_began;
-    if (took >= SLICE)
-        return true;
-    w->slice_looks = took < SLICE / LOOKS_A_SLICE && w->slice_looks < LOOK_MAX ? 2 * w->slice_looks : w->slice_looks;
-    w->slice_left = w->slice_looks;
-    return false;
-}
-
-/* The scheduler asked (R32).  Who has to be asked again and again without ever waiting has failed: it is cancelled, and its status will be
- * -ETIME (runner.c). */
-static __attribute__((noinline)) void preempt(struct wefti_worker *w, struct wefti_fiber *self) {
-    if (self->preempted < WEFTI_PREEMPT_MAX && ++self->preempted == WEFTI_PREEMPT_MAX) {
-        self->leaves = true;
-        wefti_cancel(&self->task, WEFT_REASON_BUDGET);
-    }
-    wefti_fiber_yield(w, self);
-}
-
-/* Look: false if all of them were made in one turn. */
-static bool turn_was_fair(struct wefti_worker *w) {
-    uint64_t turn = load_own(&w->counters.polls);
-    bool fair = w->calls_turn != turn;
-    w->calls_turn = turn;
-    w->calls_left = WEFTI_TURN_CALLS;
-    return fair;
-}
-
-void wefti_turn_end(weft_deadline until) {
-    struct wefti_worker *w = wefti_worker_here();
-    struct weft_task *task = w ? wefti_current(w) : NULL;
-    if (!w)
-        return;
-    if (until <= 0) { /* this call may go on, and the next that may yield does */
-        w->calls_left = 1;
-        return;
-    }
-    if (turn_was_fair(w) || !task || !wefti_task_is_fiber(task))
-        return;
-    struct wefti_fiber *self = wefti_fiber_of(task);
-    if (!self->preempt_off && !wefti_deque_length(&w->jobs)) {
-        wefti_worker_owe(w, 2 * WEFTI_TURN_CALLS);
-        if (self->migrate)
-            wefti_fiber_preempt(
-                w, self); /* it has not waited: and somebody may have taken the job that it is about to join */
-        else
-            wefti_fiber_yield(w, self);
-    }
-}
-
-int weft_checkpoint(void) {
-    struct wefti_worker *w = wefti_worker_here();
-    struct weft_task *task = w ? wefti_current(w) : NULL;
-    if (!task)
-        return 0;
-    if (!wefti_task_is_fiber(task))
-        return -EINVAL;
-    struct wefti_fiber *self = wefti_fiber_of(task);
-    if (WEFTI_UNLIKELY(self->account != NULL) && --self->ops_left < 0) {
-        wefti_meter_due_in_call(self);
-        return wefti_fiber_must_end(self) ? -ECANCELED : 0;
-    }
-    if (WEFTI_UNLIKELY(w->rt->sim)) { /* nothing may hang on how long it took: now and then */
-        if (wefti_random_below(&w->random, SIM_CHECKPOINT) == 0 && !self->preempt_off)
-            wefti_fiber_yield(w, self);
-    } else if (w->central) {
-        if (WEFTI_UNLIKELY(wefti_preempt_is_asked(w)) && !self->preempt_off)
-            preempt(w, self);
-    } else if ((w->slice_polls != load_own(&w->counters.polls) || --w->slice_left == 0) && slice_is_over(w) &&
-               !self->preempt_off)
-        wefti_fiber_yield(w, self);
-    return wefti_fiber_must_end(self) ? -ECANCELED : 0;
-}

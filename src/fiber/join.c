@@ -3,6 +3,7 @@
  * All register one waker in task->joiner (word.h, rule 3).  Once registered there are two ways out: take the waker back
  * before the task is COMPLETE, or be woken by it.  A thread's waker lives on its stack, so it never leaves otherwise.
  */
+#include "fiber/slice.h"
 #include "fiber/wait.h"
 
 static void read_result(struct weft_task *task, weft_result *result) {
@@ -16,6 +17,8 @@ int weft_join_poll(weft_task *handle, weft_task *self, weft_result *result) {
         return -EINVAL;
     if (handle == self)
         return -EDEADLK;
+    if (wefti_slice_poll(self))
+        return -EAGAIN;
     if (!wefti_word_is_complete(&handle->word)) {
         if (!wefti_word_join_begin(&handle->word)) { /* somebody waits already: we, from an earlier poll? */
             /* JOINED: then the joiner is there, and if it is ours, we have stored it ourselves. */
@@ -184,6 +187,8 @@ int weft_join(weft_task *handle, weft_result *result, weft_deadline until) {
     CHECK_HANDLE(handle);
     if (WEFTI_UNLIKELY(!handle))
         return -EINVAL;
+    if (wefti_slice_spend(wefti_worker_self()))
+        wefti_slice_end(until);
     if (!wefti_word_is_complete(&handle->word))
         return join_waiting(handle, result, until);
     read_result(handle, result);

@@ -5,6 +5,7 @@
 
 #include "fiber/local.h"
 #include "fiber/next.h"
+#include "fiber/slice.h"
 
 #define CACHE_MAX 64u /* free stacks that a worker keeps */
 #define LOOP_TICKS 8u /* ticks until fibers that follow each other come by the loop */
@@ -120,6 +121,7 @@ struct wefti_goal wefti_go_on(struct wefti_worker *w, struct wefti_stack *here, 
         wefti_worker_spend(w);
         if (!wefti_worker_begin(w, next))
             continue;
+        wefti_slice_begin(w, fiber);
         if (next->home) {
             give(w, next);
             return (struct wefti_goal){fiber->stack, next};
@@ -202,6 +204,7 @@ static inline struct wefti_goal go_on_fresh(struct wefti_worker *w, struct wefti
         wefti_worker_spend(w);
         if (WEFTI_LIKELY(wefti_worker_begin(w, next))) {
             bind(w, next, here);
+            wefti_slice_begin(w, wefti_fiber_of(next));
             if (w->pinned.count) /* else there is nobody to follow it, and most end without waiting */
                 give(w, next);
             return (struct wefti_goal){here, next};
@@ -275,6 +278,7 @@ weft_poll wefti_fiber_poll(struct weft_task *task, void *state) {
         bind(w, task, stack);
     }
     give(w, task);
+    w->calls_left = w->central ? 1 : INT64_C(1) << fiber->look_log2;
     if (w->exceptions) { /* whoever drives us, or waits in a poll, may be handling some */
         wefti_switch_exceptions(w, &w->native, stack, task, false);
     } else {

@@ -2,7 +2,7 @@
 #include "fiber/select.h"
 
 #include "base/random.h"
-#include "fiber/turn.h"
+#include "fiber/slice.h"
 #include "task/account.h"
 
 #define FEW 8u            /* cases whose records are small on any stack */
@@ -209,6 +209,7 @@ static void drop_all(struct select *s) {
 int weft_select(weft_case *cases, size_t count, weft_deadline until) {
     if (count > WEFT_SELECT_MAX || (count && !cases))
         return -EINVAL;
+    wefti_slice_use(until);
     int error = wefti_charge_channel_call();
     if (WEFTI_UNLIKELY(error != 0))
         return error;
@@ -221,7 +222,6 @@ int weft_select(weft_case *cases, size_t count, weft_deadline until) {
     int index = count <= FEW ? select_few(&s, until) : select_many(&s, until);
     if (s.held)
         drop_all(&s);
-    wefti_turn_used(until);
     return index;
 }
 

@@ -1,5 +1,6 @@
 /* switch.c - leaving a fiber: waiting and yielding (switch.h has the design). */
 #include "fiber/next.h"
+#include "fiber/slice.h"
 
 struct wefti_worker *wefti_switch_exceptions(struct wefti_worker *w, struct wefti_stack *from, struct wefti_stack *to,
                                              struct weft_task *next, bool migrate) {
@@ -21,6 +22,7 @@ static inline void begin_own(struct wefti_worker *w, struct weft_task *next) {
     wefti_check_alone(w, next);
     wefti_count(&w->counters.polls, 1);
     wefti_set_current(w, next);
+    wefti_slice_begin(w, wefti_fiber_of(next));
 }
 
 /* Is the first of our own fibers next anyway, whatever go_on would look at?  Then one of our own runs. */

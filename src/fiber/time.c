@@ -2,6 +2,7 @@
 #include <limits.h>
 #include <weft/time.h>
 
+#include "fiber/slice.h"
 #include "fiber/wait.h"
 
 /* -- Sleeping in a poll ------------------------------------------------------------------------------------- */
@@ -30,6 +31,8 @@ int weft_sleep_poll(weft_task *self, weft_wait *wait, weft_deadline until) {
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
     if (!w || wefti_current(w) != self || !self || wefti_task_is_fiber(self))
         return -EINVAL;
+    if (wefti_slice_poll(self))
+        return -EAGAIN;
     if (wefti_poll_wait_is_taken(poll, end_sleep, poll->thing))
         return -EBUSY;
     if (poll->end) { /* asked before */

@@ -146,7 +146,7 @@ ssize_t wefti_file_transfer(struct weft_file *file, bool writes, const struct io
     struct transfer t = {.file = file, .writes = writes, .part = parts, .offset = offset};
     t.end = count ? parts + count : parts;
     bool fiber = wefti_fiber_self();
-    ssize_t result = fiber && until <= 0 ? -ETIMEDOUT : wefti_desc_begin();
+    ssize_t result = fiber && until <= 0 ? -ETIMEDOUT : wefti_desc_begin(until);
     if (!result)
         result = wefti_charge_syscall_call();
     if (result || is_through(&t))

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "fiber/slice.h"
 #include "http/client.h"
 
 #define INTERIM_MAX 16 /* 1xx before an answer */
@@ -142,6 +143,7 @@ int weft_http_ask_begin(weft_http_client *client, const char *method, const char
 }
 
 ssize_t weft_http_ask_write(weft_http_client *client, const void *bytes, size_t size, weft_deadline until) {
+    wefti_slice_use(until);
     char line[20];
     if (!client || !client->asks)
         return -EINVAL;
@@ -202,6 +204,7 @@ unsigned weft_http_answer_fields(const weft_http_client *client, unsigned index,
 }
 
 ssize_t weft_http_answer_read(weft_http_client *client, void *buffer, size_t size, weft_deadline until) {
+    wefti_slice_use(until);
     if (!client)
         return -EINVAL;
     ssize_t n = client->asks ? -EINVAL : wefti_http_body_read(client->x, buffer, size, 0, until);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "fiber/slice.h"
 #include "http/chars.h"
 #include "http/exchange.h"
 
@@ -242,6 +243,7 @@ static int write_body(struct weft_http *x, const void *bytes, size_t size) {
 }
 
 ssize_t weft_http_write(weft_http *x, const void *bytes, size_t size) {
+    wefti_slice_use(WEFT_NEVER);
     int error = write_body(x, bytes, size);
     if (!error)
         error = flush(x);
@@ -338,6 +340,7 @@ static int send_line(struct weft_http *x, const char *name, const char *text, si
 
 /* "event: ..." and a "data: " before each line, as one chunk. */
 int weft_http_event(weft_http *x, const char *event, const char *data) {
+    wefti_slice_use(WEFT_NEVER);
     const char *next = data;
     size_t size = 1 + (event ? strlen(event) + 8 : 0);
     char line[20];

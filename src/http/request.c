@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "fiber/slice.h"
 #include "http/exchange.h"
 
 #define NOTHING ((weft_text){NULL, 0})
@@ -41,6 +42,7 @@ unsigned weft_http_fields(const weft_http *x, unsigned index, weft_text *name, w
 }
 
 ssize_t weft_http_read(weft_http *x, void *buffer, size_t size) {
+    wefti_slice_use(WEFT_NEVER);
     static const char go[] = "HTTP/1.1 100 Continue\r\n\r\n";
     if (!x)
         return -EINVAL;

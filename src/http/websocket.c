@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "fiber/slice.h"
 #include "http/digest.h"
 #include "http/exchange.h"
 #include "http/ws.h"
@@ -307,6 +308,7 @@ static int some(struct weft_http *x, uint8_t *buffer, int64_t until) {
 }
 
 ssize_t weft_ws_read(weft_http *x, void *buffer, size_t size, int *kind, weft_deadline until) {
+    wefti_slice_use(until);
     if (!x || !kind)
         return -EINVAL;
     struct wefti_ws *ws = &x->ws;
@@ -346,6 +348,7 @@ ssize_t weft_ws_read(weft_http *x, void *buffer, size_t size, int *kind, weft_de
 }
 
 int weft_ws_write(weft_http *x, int kind, const void *bytes, size_t size) {
+    wefti_slice_use(WEFT_NEVER);
     if (!x || !x->upgraded ||
         (kind != WEFT_WS_TEXT && kind != WEFT_WS_BINARY && kind != WEFT_WS_CLOSE && kind != WEFT_WS_PING))
         return -EINVAL;

@@ -1,6 +1,6 @@
 /* call.c - calls on descriptors, of fibers and plain threads: tried, and waited for (desc.h has the protocol). */
 #include "io/call.h"
-#include "fiber/turn.h"
+#include "fiber/slice.h"
 #include "io/mem.h"
 
 /* -- Waiting ----------------------------------------------------------------------------------------------- */
@@ -39,30 +39,28 @@ static int wait_and_unlock(struct weft_io *io, struct wefti_worker *w, int direc
 
 /* -- Calls ------------------------------------------------------------------------------------------------- */
 
-/* A fiber that always finds its descriptor ready must still let others run, and learn that it is cancelled. */
-static inline int begin(struct wefti_worker **w) {
-    struct weft_task *task = *w ? wefti_current(*w) : NULL;
+/* A fiber that always finds its descriptor ready must still let others run, and learn that it is cancelled.  It stays on its worker. */
+static inline int begin(struct wefti_worker *w, int64_t until) {
+    struct weft_task *task = w ? wefti_current(w) : NULL;
     if (WEFTI_UNLIKELY(!task))
         return 0;
     if (WEFTI_UNLIKELY(!wefti_task_is_fiber(task)))
         return -EINVAL;
     struct wefti_fiber *self = wefti_fiber_of(task);
-    if (wefti_turn_count(*w)) {
-        wefti_turn_end(WEFT_NEVER);
-        *w = wefti_worker_here();
-    }
+    if (wefti_slice_spend_heavy(w))
+        wefti_slice_end(until);
     return wefti_fiber_must_end(self) ? -ECANCELED : 0;
 }
 
-int wefti_desc_begin(void) {
+int wefti_desc_begin(int64_t until) {
     struct wefti_worker *w = wefti_worker_here();
-    return begin(&w);
+    return begin(w, until);
 }
 
 int wefti_desc_ready(struct weft_io *io, int direction, const uint32_t *mark, int64_t until) {
     uint32_t seen;
     struct wefti_worker *w = wefti_worker_here();
-    int error = begin(&w);
+    int error = begin(w, until);
     if (error)
         return error;
     wefti_desc_lock_by(io, w);
@@ -102,7 +100,7 @@ enum on_ring { AS_ELSEWHERE, WHEN_IT_WOULD_WAIT, ALWAYS };
 static ssize_t do_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full,
                        enum on_ring on_ring, int64_t until) {
     struct wefti_worker *w = wefti_worker_here();
-    ssize_t result = begin(&w);
+    ssize_t result = begin(w, until);
     if (WEFTI_UNLIKELY(result))
         return result;
     if (WEFTI_UNLIKELY(load_relaxed(&wefti_accounts_exist))) { /* a hint */
@@ -184,6 +182,7 @@ ssize_t wefti_desc_send(struct weft_io *io, const void *bytes, size_t size, int6
 ssize_t wefti_desc_try(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full) {
     struct wefti_worker *w = wefti_worker_here();
     ssize_t result = -EBADF;
+    wefti_slice_note(w);
     wefti_desc_lock_by(io, w);
     if (io->closed) {
         wefti_desc_unlock(io);

@@ -147,7 +147,7 @@ int wefti_desc_ready(struct weft_io *io, int direction, const uint32_t *mark, in
 int wefti_desc_ready_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction, const uint32_t *mark);
 
 /* A fiber begins a call: it lets others run now and then.  0; -ECANCELED; -EINVAL in a poll task. */
-int wefti_desc_begin(void);
+int wefti_desc_begin(int64_t until);
 
 /* net.c: a socket that begins to connect.  0 (it is, already) or -EINPROGRESS, and *out; another negative error.  Waits in a network in memory
  * only, a second at most. */

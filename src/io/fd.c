@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "fiber/slice.h"
 #include "io/desc.h"
 
 /* A plain thread; a duplicate, so that the number may be closed and used again meanwhile. */
@@ -72,6 +73,7 @@ static int fiber_waits(int fd, int events, int64_t until) {
 }
 
 int weft_fd_wait(int fd, int events, weft_deadline until) {
+    wefti_slice_use_heavy(until);
     struct wefti_worker *w = wefti_worker_here();
     struct weft_task *task = w ? wefti_current(w) : NULL;
     if (!events || (events & ~(WEFT_FD_READ | WEFT_FD_WRITE)) || (task && !wefti_task_is_fiber(task)))

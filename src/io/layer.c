@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <weft/stream.h>
 
+#include "fiber/slice.h"
 #include "io/desc.h"
 
 int weft_stream_open(const weft_stream *functions, void *state, int fd, weft_io **out) {
@@ -70,8 +71,10 @@ static int enter(struct weft_io *io, const weft_stream_call *call) {
     if (call->self) {
         struct wefti_worker *w = wefti_worker_here();
         error = w && wefti_current(w) == call->self && !wefti_task_is_fiber(call->self) ? 0 : -EINVAL;
+        if (!error && wefti_slice_poll_heavy(call->self))
+            error = -EAGAIN;
     } else {
-        error = wefti_desc_begin();
+        error = wefti_desc_begin(call->until);
         if (!error)
             error = wefti_charge_syscall_call();
     }

@@ -1,6 +1,7 @@
 /* net.c - sockets: listening, connecting, options. */
 #define _GNU_SOURCE
 #include "io/net.h"
+#include "fiber/slice.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -106,6 +107,7 @@ int wefti_connect_begin(const weft_addr *addr, weft_io **out, int64_t until) {
 }
 
 int weft_connect(const weft_addr *addr, weft_io **out, weft_deadline until) {
+    wefti_slice_use_heavy(until);
     if (!addr || !out)
         return -EINVAL;
     if (wefti_net_here())

@@ -1,4 +1,5 @@
 /* poll.c - calls on descriptors, of poll tasks: either they are through, or the task will be woken (desc.h has the protocol). */
+#include "fiber/slice.h"
 #include "io/mem.h"
 
 static void end_poll(struct wefti_poll_wait *wait) {
@@ -48,6 +49,8 @@ static void append_poll(struct weft_io *io, weft_task *self, struct wefti_poll_w
 ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction, wefti_desc_fn *call,
                         void *arg, size_t full) {
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
+    if (wefti_slice_poll_heavy(self))
+        return -EAGAIN;
     ssize_t result = begin_poll(io, self, poll, direction);
     if (result)
         return result;

@@ -8,7 +8,7 @@
  */
 #include <weft/io.h>
 
-#include "fiber/turn.h"
+#include "fiber/slice.h"
 #include "io/call.h"
 
 /* True: the lock is held.  Nothing here waits, so `w` may come from the thread-local. */
@@ -17,7 +17,7 @@ static inline bool begin_quickly(struct weft_io *io, struct wefti_worker *w) {
     if (WEFTI_UNLIKELY(!io->plain || !task || !wefti_task_is_fiber(task) ||
                        (load_relaxed(&task->word) & WEFTI_CANCELLED) || /* a flag, nothing behind it */
                        load_relaxed(&wefti_accounts_exist) || /* a hint */
-                       wefti_turn_count(w) || !wefti_bias_own(&io->lock, w)))
+                       wefti_slice_spend_heavy(w) || !wefti_bias_own(&io->lock, w)))
         return false;
     if (WEFTI_LIKELY(!io->closed))
         return true;

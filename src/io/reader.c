@@ -3,6 +3,8 @@
 #include <string.h>
 #include <weft/io.h>
 
+#include "fiber/slice.h"
+
 void weft_reader_init(weft_reader *reader, weft_io *io, void *buffer, size_t room) {
     *reader = (weft_reader){io, buffer, room, 0, 0};
 }
@@ -24,6 +26,7 @@ static ssize_t fill(weft_reader *reader, weft_deadline until) {
 }
 
 ssize_t weft_read_until(weft_reader *reader, char mark, char **piece, weft_deadline until) {
+    wefti_slice_use(until);
     if (!piece)
         return -EINVAL;
     for (size_t seen = 0;;) {
@@ -48,6 +51,7 @@ ssize_t weft_read_until(weft_reader *reader, char mark, char **piece, weft_deadl
 }
 
 ssize_t weft_reader_read(weft_reader *reader, void *buffer, size_t size, weft_deadline until) {
+    wefti_slice_use(until);
     size_t there = reader->to - reader->from;
     if (!there)
         return weft_read(reader->io, buffer, size, until); /* no need to copy it twice */
@@ -58,6 +62,7 @@ ssize_t weft_reader_read(weft_reader *reader, void *buffer, size_t size, weft_de
 }
 
 ssize_t weft_reader_read_exact(weft_reader *reader, void *buffer, size_t size, weft_deadline until) {
+    wefti_slice_use(until);
     size_t done = 0;
     while (done < size) {
         ssize_t n = weft_reader_read(reader, (char *)buffer + done, size - done, until);

@@ -11,6 +11,7 @@
 #include <weft/blocking.h>
 
 #include "budget/cap.h"
+#include "fiber/slice.h"
 #include "io/mem.h"
 
 #define PIECE ((size_t)256 << 10) /* bytes that are looked up, and read, at once */
@@ -128,6 +129,7 @@ static ssize_t send_layer_piece(struct weft_io *out, struct file *piece, char *b
 }
 
 ssize_t weft_sendfile(weft_io *out, int fd, off_t *offset, size_t size, weft_deadline until) {
+    wefti_slice_use(until);
     size_t done = 0;
     ssize_t n = 1;
     if (WEFTI_UNLIKELY(!out))

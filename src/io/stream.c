@@ -8,6 +8,7 @@
 
 #include <weft/stream.h>
 
+#include "fiber/slice.h"
 #include "io/mem.h"
 
 #define PARTS_MAX 1024 /* IOV_MAX */
@@ -55,7 +56,7 @@ ssize_t wefti_read_anyhow(weft_io *io, void *buffer, size_t size, weft_deadline 
     if (WEFTI_UNLIKELY(!io))
         return -EINVAL;
     if (WEFTI_UNLIKELY(size == 0)) {
-        int error = wefti_desc_begin();
+        int error = wefti_desc_begin(until);
         return error ? error : read_nothing(io);
     }
     if (WEFTI_UNLIKELY(io->layer))
@@ -76,6 +77,7 @@ ssize_t weft_read_poll(weft_io *io, weft_task *self, weft_wait *wait, void *buff
 }
 
 ssize_t weft_read_exact(weft_io *io, void *buffer, size_t size, weft_deadline until) {
+    wefti_slice_use(until);
     size_t done = 0;
     if (WEFTI_UNLIKELY(!io))
         return -EINVAL;
@@ -115,6 +117,8 @@ ssize_t wefti_write_anyhow(weft_io *io, const void *bytes, size_t done, size_t s
         return -EINVAL;
     if (WEFTI_UNLIKELY(io->layer))
         return layered(io, WEFTI_OUT, (weft_stream_call){.until = until, .all = true}, bytes, size);
+    if (WEFTI_UNLIKELY(done == size)) /* no call of the system, which would spend */
+        wefti_slice_use(until);
     while (done < size) {
         ssize_t n = weft_write_some(io, (const char *)bytes + done, size - done, until);
         if (n < 0)

@@ -1,4 +1,5 @@
 /* block.c - the block form, and a function with a time limit. */
+#include "fiber/slice.h"
 #include "nursery/nursery.h"
 
 weft_nursery *weft_nursery_enter(weft_nursery *nursery, const weft_nursery_config *config, int *status) {
@@ -39,6 +40,7 @@ static int run_limited(void *arg) {
 }
 
 int weft_timeout_with(const weft_cap *cap, int64_t ns, weft_fiber_fn fn, void *arg) {
+    wefti_slice_use(WEFT_NEVER);
     struct limited call = {fn, arg, 0};
     weft_nursery nursery;
     weft_nursery_config config = WEFT_NURSERY_CONFIG_INIT;

@@ -11,6 +11,7 @@
  *         A child that is counted by N1 serves the taker in its own C1; one that could not be queued, and never begins, does so as it leaves.
  * Checked by.  test/model/nursery_next.c
  */
+#include "fiber/slice.h"
 #include "nursery/nursery.h"
 
 wefti_waker wefti_nursery_serve_taker(struct wefti_nursery *n) {
@@ -72,6 +73,7 @@ static int append(struct wefti_nursery *n, struct wefti_waiter *waiter, int64_t 
 }
 
 int weft_nursery_next(weft_nursery *nursery, weft_result *result, const weft_task **which, weft_deadline until) {
+    wefti_slice_use(until);
     struct wefti_nursery *n = wefti_nursery_of(nursery);
     struct wefti_worker *w = wefti_worker_here();
     struct wefti_fiber *fiber;
@@ -113,6 +115,8 @@ static void end_wait(struct wefti_poll_wait *poll) {
 
 int weft_nursery_next_poll(weft_nursery *nursery, weft_task *self, weft_wait *wait, weft_result *result,
                            const weft_task **which) {
+    if (wefti_slice_poll(self))
+        return -EAGAIN;
     struct wefti_nursery *n = wefti_nursery_of(nursery);
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
     struct wefti_fiber *fiber;

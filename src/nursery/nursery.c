@@ -1,5 +1,6 @@
 /* nursery.c - opening, starting children, their end, awaiting (nursery.h has the protocol). */
 #include "nursery/nursery.h"
+#include "fiber/slice.h"
 
 #include "budget/profile.h"
 #include "task/waits.h"
@@ -390,6 +391,7 @@ int wefti_nursery_await(struct wefti_nursery *n, int64_t until) {
 }
 
 int weft_nursery_await(weft_nursery *nursery) {
+    wefti_slice_use(WEFT_NEVER);
     struct wefti_nursery *n = wefti_nursery_of(nursery);
     struct wefti_worker *w = wefti_worker_here();
     int error = n ? may_await(n, w ? wefti_current(w) : NULL, false) : -EINVAL;
@@ -406,6 +408,8 @@ static void end_wait(struct wefti_poll_wait *poll) {
 }
 
 int weft_nursery_await_poll(weft_nursery *nursery, weft_task *self, weft_wait *wait, int *out) {
+    if (wefti_slice_poll(self))
+        return -EAGAIN;
     struct wefti_nursery *n = wefti_nursery_of(nursery);
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
     int error = n && self && out ? may_await(n, self, true) : -EINVAL;
@@ -461,6 +465,7 @@ static void abandon(struct wefti_nursery *n) {
 }
 
 int weft_nursery_destroy(weft_nursery *nursery) {
+    wefti_slice_use(WEFT_NEVER);
     struct wefti_nursery *n = wefti_nursery_of(nursery);
     if (!n)
         return 0;

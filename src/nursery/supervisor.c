@@ -6,6 +6,7 @@
  * Who.    A slot's `begun`, `ended`, `status`, `lacks` and `fund`, and `waiters`: under the nursery's lock.  All else is the supervisor's.
  */
 #include "budget/fund.h"
+#include "fiber/slice.h"
 #include "nursery/nursery.h"
 #include "supervise/policy.h"
 
@@ -241,6 +242,7 @@ static const struct wefti_sup_kind fibers = {start,   see_begin, reap,     wait,
 /* -- The call ------------------------------------------------------------------------------------------------------- */
 
 int weft_supervise(const weft_supervisor_config *given, const weft_supervised_fiber *children, size_t count) {
+    wefti_slice_use_heavy(WEFT_NEVER);
     struct supervisor sup = {.sup = {.kind = &fibers, .count = count}};
     int error = wefti_sup_config(given, &sup.sup.config);
     if (error)

@@ -1,4 +1,4 @@
-/* builtin.c - the library's own commands that complete at once. */
+/* builtin.c - the table of the library's own commands, and those of them that complete at once. */
 #include "process/helper.h"
 
 static int tell_time(const weft_command *command, void *arg) {
@@ -46,6 +46,27 @@ static int link_or_monitor(const weft_command *command, void *arg) {
     }
 }
 
+/* JOIN, LEAVE: the group's name, for the process that asks. */
+static int join_or_leave(const weft_command *command, void *arg) {
+    (void)arg;
+    char group[WEFTI_NAME_SIZE] = {0};
+    if (!command->size || command->size >= sizeof group || memchr(command->data, 0, command->size))
+        return -EINVAL;
+    memcpy(group, command->data, command->size);
+    int error = command->command == WEFT_COMMAND_GROUP_JOIN ? weft_group_join(command->rt, group, command->from)
+                                                            : weft_group_leave(command->rt, group, command->from);
+    return wefti_command_done(command, error, NULL, 0);
+}
+
+static int publish(const weft_command *command, void *arg) {
+    (void)arg;
+    const weft_command_publish *asked = command->data;
+    if (command->size < sizeof *asked || !memchr(asked->group, 0, sizeof asked->group))
+        return -EINVAL;
+    int count = weft_publish(command->rt, asked->group, asked->tag, asked + 1, command->size - sizeof *asked);
+    return wefti_command_done(command, count < 0 ? count : 0, &count, sizeof count);
+}
+
 weft_command_fn wefti_builtin(unsigned command) {
     static const weft_command_fn handlers[] = {
         [WEFT_COMMAND_CLOCK - WEFTI_COMMAND_FIRST] = tell_time,
@@ -64,6 +85,15 @@ weft_command_fn wefti_builtin(unsigned command) {
         [WEFT_COMMAND_ACCEPT - WEFTI_COMMAND_FIRST] = wefti_command_accept,
         [WEFT_COMMAND_READ - WEFTI_COMMAND_FIRST] = wefti_command_read,
         [WEFT_COMMAND_WRITE - WEFTI_COMMAND_FIRST] = wefti_command_write,
+        [WEFT_COMMAND_STREAM_OPEN - WEFTI_COMMAND_FIRST] = wefti_command_stream_open,
+        [WEFT_COMMAND_STREAM_READ - WEFTI_COMMAND_FIRST] = wefti_command_stream_read,
+        [WEFT_COMMAND_STREAM_WRITE - WEFTI_COMMAND_FIRST] = wefti_command_stream_write,
+        [WEFT_COMMAND_STREAM_CLOSE - WEFTI_COMMAND_FIRST] = wefti_command_stream_close,
+        [WEFT_COMMAND_HTTP - WEFTI_COMMAND_FIRST] = wefti_command_http,
+        [WEFT_COMMAND_GROUP_JOIN - WEFTI_COMMAND_FIRST] = join_or_leave,
+        [WEFT_COMMAND_GROUP_LEAVE - WEFTI_COMMAND_FIRST] = join_or_leave,
+        [WEFT_COMMAND_PUBLISH - WEFTI_COMMAND_FIRST] = publish,
+        [WEFT_COMMAND_ASK - WEFTI_COMMAND_FIRST] = wefti_command_ask,
     };
     size_t at = command - WEFTI_COMMAND_FIRST;
     return at < sizeof handlers / sizeof *handlers ? handlers[at] : NULL;

@@ -1,24 +1,30 @@
 /* helper.c - tasks that do something for a process (helper.h has the protocol). */
 #include "process/helper.h"
 
-int wefti_helper_begin(struct wefti_helper *helper, const weft_command *command, struct wefti_room *room) {
-    struct wefti_process *process = wefti_process_self(); /* who asks: we are called in its step */
+int wefti_helper_attach(struct wefti_helper *helper, const weft_command *command, struct weft_task *task) {
+    struct wefti_process *process = wefti_process_self(); /* the process that asks: we are called in its step */
     helper->table = process->table;
     helper->pid = command->from;
     helper->tag = command->tag;
-    helper->task = room->task;
+    helper->task = task;
     helper->error = -ECANCELED; /* the rest is zeroed */
     helper->record = wefti_message_new(process->table, WEFTI_RECORD_HELPER, command->tag, NULL, 0);
-    wefti_word_spawn(&room->task->word, true); /* from here on it can be cancelled */
-    if (!helper->record) {
-        wefti_spawn_refuse(room, true);
+    if (!helper->record)
         return -ENOMEM;
-    }
     helper->record->from = command->from;
-    helper->record->record.to = (uintptr_t)room->task; /* with the handle */
+    helper->record->record.to = (uintptr_t)task; /* with the handle */
     wefti_lock_take(&process->lock);
     wefti_record_put(process, helper->record);
     wefti_lock_give(&process->lock);
+    return 0;
+}
+
+int wefti_helper_begin(struct wefti_helper *helper, const weft_command *command, struct wefti_room *room) {
+    wefti_word_spawn(&room->task->word, true); /* from here on it can be cancelled */
+    if (wefti_helper_attach(helper, command, room->task)) {
+        wefti_spawn_refuse(room, true);
+        return -ENOMEM;
+    }
     weft_task *handle;
     int error = wefti_spawn_submit_born(room, &handle); /* the helper may be gone after this line */
     wefti_assert(!error, (unsigned)-error); /* only from outside of its workers it could be refused */
@@ -83,11 +89,18 @@ static int run(void *arg) {
 /* Also when it was cancelled before it began. */
 static void ended(struct wefti_fiber *fiber) {
     struct wefti_job_for *job = fiber->task.pointer;
+    if (job->let_go)
+        job->let_go(job->held);
     wefti_helper_end(&job->helper);
     wefti_free(job, job->bytes);
 }
 
 int wefti_helper_go(const weft_command *command, void (*fn)(struct wefti_job_for *job), const char *name) {
+    return wefti_helper_go_with(command, fn, name, NULL, NULL);
+}
+
+int wefti_helper_go_with(const weft_command *command, void (*fn)(struct wefti_job_for *job), const char *name,
+                         void *held, void (*let_go)(void *held)) {
     struct wefti_room room;
     size_t bytes = sizeof(struct wefti_job_for) + command->size;
     struct wefti_job_for *job = wefti_alloc(bytes);
@@ -96,6 +109,8 @@ int wefti_helper_go(const weft_command *command, void (*fn)(struct wefti_job_for
     static const struct wefti_owner_kind kind = {ended, NULL, NULL};
     job->owner.kind = &kind;
     job->fn = fn;
+    job->held = held;
+    job->let_go = let_go;
     job->bytes = bytes;
     job->size = command->size;
     memcpy(job->data, command->data, command->size);

@@ -29,7 +29,9 @@ struct wefti_helper {
     void (*release)(void *data);
 };
 
-/* The task is made, not yet born: its record goes into the list, and it begins.  0; -ENOMEM: the task is gone. */
+/* The task can be cancelled from now on, and has a handle: its record goes into the list of the process that runs.  0; -ENOMEM. */
+int wefti_helper_attach(struct wefti_helper *helper, const weft_command *command, struct weft_task *task);
+/* The task is made, not yet born: it is attached, and begins.  0; -ENOMEM: the task is gone. */
 int wefti_helper_begin(struct wefti_helper *helper, const weft_command *command, struct wefti_room *room);
 /* H1, H2: at its very end. */
 void wefti_helper_end(struct wefti_helper *helper);
@@ -43,10 +45,15 @@ struct wefti_job_for {
     struct wefti_owner owner; /* of the fiber: told of its end */
     struct wefti_helper helper;
     void (*fn)(struct wefti_job_for *job);
+    void *held; /* what it uses, ... */
+    void (*let_go)(void *held); /* ... and what is called before it completes, also if it never began; may be NULL */
     size_t bytes, size;
     _Alignas(16) unsigned char data[];
 };
 int wefti_helper_go(const weft_command *command, void (*fn)(struct wefti_job_for *job), const char *name);
+/* The same with `held`.  On failure it is still the caller's. */
+int wefti_helper_go_with(const weft_command *command, void (*fn)(struct wefti_job_for *job), const char *name,
+                         void *held, void (*let_go)(void *held));
 
 /* A connection that is told to nobody is closed: the release function of a completion that carries one, until it is seen. */
 void wefti_socket_unseen(void *data);
@@ -77,5 +84,16 @@ int wefti_command_connect(const weft_command *command, void *arg);
 int wefti_command_accept(const weft_command *command, void *arg);
 int wefti_command_read(const weft_command *command, void *arg);
 int wefti_command_write(const weft_command *command, void *arg);
+/* stream.c */
+int wefti_command_stream_open(const weft_command *command, void *arg);
+int wefti_command_stream_read(const weft_command *command, void *arg);
+int wefti_command_stream_write(const weft_command *command, void *arg);
+int wefti_command_stream_close(const weft_command *command, void *arg);
+/* The record of a stream whose process has ended, or that it closes: the stream is closed, the record is still the caller's. */
+void wefti_stream_end(struct wefti_message *record);
+/* ask.c */
+int wefti_command_ask(const weft_command *command, void *arg);
+/* http/command.c: above this layer, and named only in the table of commands. */
+int wefti_command_http(const weft_command *command, void *arg);
 
 #endif

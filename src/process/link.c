@@ -126,6 +126,9 @@ void wefti_links_end(struct wefti_processes *table, struct wefti_message *links,
         if (links->type == WEFTI_RECORD_HELPER) {
             wefti_helper_cancel(links); /* helper.h, E2 */
             wefti_message_free(table, links);
+        } else if (links->type == WEFTI_RECORD_STREAM) {
+            wefti_stream_end(links);
+            wefti_message_free(table, links);
         } else if (links->tag)
             wefti_monitor_tell(table, links, reason);
         else

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "fiber/slice.h"
 #include "process/process.h"
 
 #define BUCKETS 64u     /* at first */
@@ -240,6 +241,7 @@ weft_pid weft_whereis(weft_runtime *rt, const char *text) {
 }
 
 int weft_publish(weft_runtime *rt, const char *group, uint64_t tag, const void *data, size_t size) {
+    wefti_slice_use_heavy(WEFT_NEVER);
     weft_pid few[PUBLISH_FEW], *pids = few;
     size_t room = PUBLISH_FEW, count;
     struct wefti_processes *table;

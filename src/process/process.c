@@ -1,10 +1,9 @@
 /* process.c - starting and ending processes. */
-#include "process/process.h"
-#include "process/context.h"
-
 #include <string.h>
 
 #include "budget/profile.h"
+#include "process/context.h"
+#include "process/helper.h"
 
 /* -- Who am I ---------------------------------------------------------------------------------------------- */
 
@@ -196,6 +195,10 @@ static int make_fiber(struct weft_runtime *rt, struct wefti_process *process, co
     return wefti_fiber_make(rt, &fiber, &wefti_rest(process)->owner, room);
 }
 
+static void *class_state(struct weft_task *task) {
+    return (struct wefti_process_header *)(void *)(task + 1) + 1; /* WEFTI_STATE_LARGE */
+}
+
 /* Calls init, or init_ctx with a copy of what the spec points to, which the task then has: NULL if there is nothing to copy. */
 static int call_init(const weft_process_spec *spec, struct weft_task *task, weft_pid self, void *state) {
     static const weft_context empty = {.size = sizeof empty, .deadline = WEFT_NEVER};
@@ -226,7 +229,7 @@ static int call_init(const weft_process_spec *spec, struct weft_task *task, weft
 static int make_class(struct weft_runtime *rt, struct wefti_process *process, const weft_process_spec *spec,
                       struct wefti_room *room) {
     const weft_process_class *class_ = spec->class_;
-    bool limited = load_relaxed(&rt->limited); /* set before there is anybody to ask about */
+    bool limited = load_relaxed(&rt->limited) && !process->own; /* set before there is anybody to ask about */
     int error = limited ? wefti_admit_poll(rt) : 0;
     if (error)
         return error;
@@ -255,9 +258,17 @@ refused:
     return error < 0 ? error : -EINVAL;
 }
 
+/* What a process has from the first moment: a link, a monitor, a command that it completes. */
+struct ties {
+    struct wefti_process *linked; /* NULL: no link, no monitor */
+    uint64_t *monitor; /* not NULL: a monitor instead of a link */
+    const weft_command *command;
+};
+
 /* It exists from here on, O1 and O2: messages may come before it has run.  On failure it is to be refused. */
 static inline int appear(struct wefti_process *process, const weft_process_spec *spec, const struct wefti_room *room,
-                         struct wefti_process *linked, uint64_t monitor) {
+                         const struct ties *ties, uint64_t monitor) {
+    struct wefti_process *linked = ties->linked;
     struct wefti_processes *table = process->table;
     weft_pid pid = wefti_process_pid(process);
     store_relaxed(&process->task, room->task); /* O2 publishes it */
@@ -267,6 +278,8 @@ static inline int appear(struct wefti_process *process, const weft_process_spec 
     if (!error && linked)
         error = monitor ? wefti_monitor_add(table, pid, wefti_process_pid(linked), monitor, NULL)
                         : wefti_link_both(table, wefti_process_pid(linked), pid);
+    if (!error && WEFTI_UNLIKELY(ties->command != NULL))
+        error = wefti_helper_attach(class_state(room->task), ties->command, room->task);
     if (WEFTI_UNLIKELY(wefti_process_is_late(table)) && !error)
         wefti_process_tell_stop(table, pid);
     return error;
@@ -284,8 +297,8 @@ static void disappear(struct weft_task *task) {
         wefti_start_free(task->pointer);
 }
 
-static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, bool own, struct wefti_process *linked,
-                 uint64_t *monitor, weft_pid *pid, weft_task **handle) {
+static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, bool own, struct ties ties, weft_pid *pid,
+                 weft_task **handle) {
     weft_process_spec known;
     struct wefti_room room;
     struct wefti_worker *w = wefti_worker_self();
@@ -311,7 +324,7 @@ static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, bool ow
         return error;
     settle_in(process, spec);
     weft_pid self = wefti_process_pid(process), before = pid ? *pid : WEFT_PID_NONE;
-    uint64_t number = monitor ? wefti_monitor_number(linked, self) : 0;
+    uint64_t number = ties.monitor ? wefti_monitor_number(ties.linked, self) : 0;
     error = spec->fn ? make_fiber(rt, process, spec, &room) : make_class(rt, process, spec, &room);
     if (error) { /* init knew its pid, but its lane is closed, and it was not alive */
         wefti_process_give(process, wefti_worker_here());
@@ -322,7 +335,7 @@ static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, bool ow
     room.undo = disappear;
     wefti_word_spawn(&room.task->word, handle != NULL); /* O1: who finds it may wake and cancel it */
     wefti_process_count(table, room.w, 1);
-    error = appear(process, spec, &room, linked, number);
+    error = appear(process, spec, &room, &ties, number);
     if (error)
         wefti_spawn_refuse(&room, handle != NULL);
     else
@@ -333,33 +346,40 @@ static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, bool ow
         wefti_process_give(process, w);
         if (pid)
             *pid = before;
-    } else if (monitor) {
-        *monitor = number;
+    } else if (ties.monitor) {
+        *ties.monitor = number;
     }
     return error;
 }
 
 int weft_process_spawn(weft_runtime *rt, const weft_process_spec *spec, weft_pid *pid, weft_task **handle) {
-    return spawn(rt, spec, false, NULL, NULL, pid, handle);
+    return spawn(rt, spec, false, (struct ties){0}, pid, handle);
 }
 
 int wefti_process_spawn_own(struct weft_runtime *rt, const weft_process_spec *spec, weft_task **handle) {
-    return spawn(rt, spec, true, NULL, NULL, NULL, handle);
+    return spawn(rt, spec, true, (struct ties){0}, NULL, handle);
+}
+
+int wefti_process_spawn_helper(const weft_process_spec *spec, const weft_command *command) {
+    weft_task *handle;
+    return spawn(command->rt, spec, true, (struct ties){.command = command}, NULL, &handle);
 }
 
 int weft_process_go(weft_runtime *rt, weft_fiber_fn fn, void *arg, weft_pid *pid) {
     weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
     spec.fn = fn;
     spec.arg = arg;
-    return spawn(rt, &spec, false, NULL, NULL, pid, NULL);
+    return spawn(rt, &spec, false, (struct ties){0}, pid, NULL);
 }
 
 int weft_process_spawn_linked(const weft_process_spec *spec, weft_pid *pid) {
     struct wefti_process *self = wefti_process_self();
-    return self ? spawn(self->table->rt, spec, false, self, NULL, pid, NULL) : -EINVAL;
+    return self ? spawn(self->table->rt, spec, false, (struct ties){.linked = self}, pid, NULL) : -EINVAL;
 }
 
 int weft_process_spawn_monitored(const weft_process_spec *spec, weft_pid *pid, uint64_t *monitor) {
     struct wefti_process *self = wefti_process_self();
-    return self && monitor ? spawn(self->table->rt, spec, false, self, monitor, pid, NULL) : -EINVAL;
+    if (!self || !monitor)
+        return -EINVAL;
+    return spawn(self->table->rt, spec, false, (struct ties){.linked = self, .monitor = monitor}, pid, NULL);
 }

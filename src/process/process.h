@@ -75,6 +75,9 @@ _Static_assert(sizeof(struct wefti_message) <= WEFTI_NODE_SIZE, "a message is on
 
 /* The type of a record in a process's list that is neither a link nor a monitor: a helper (helper.h), whose task is `to`. */
 #define WEFTI_RECORD_HELPER 64
+/* ... or a stream (stream.c): its number is the tag, `to` is WEFTI_STREAM_KEY, and `from` where it is. */
+#define WEFTI_RECORD_STREAM 65
+#define WEFTI_STREAM_KEY ((weft_pid)1) /* no pid, and no task */
 
 /* The answer to a question of weft_ask. */
 static inline bool wefti_message_is_answer(const struct wefti_message *message) {
@@ -154,10 +157,7 @@ struct wefti_process {
     bool awaits; /* of a bounded mailbox, under the lock: an answer has its place (receive.c) */
     bool
         outdated; /* likewise, of one that drops the oldest: some of `ordered` went, so what is older, in `pending`, goes */
-    union {
-        uint32_t in_flight; /* the process's own: commands */
-        uint32_t in_a_row; /* of a fiber: messages that it took without waiting (receive.c) */
-    };
+    uint32_t in_flight; /* the process's own: commands */
     uint32_t pending_count; /* when bounded, the process's own: messages in `pending` that count */
     union { /* under the lock */
         struct wefti_message *newest_cancel; /* unbounded: the last one pushed; NULL: it has left the lane */
@@ -212,6 +212,7 @@ static inline struct wefti_process *wefti_process_of_rest(struct wefti_process_r
 #define WEFTI_PID_KIND UINT64_C(1) /* in the highest byte */
 #define WEFTI_PID_KIND_SHIFT 56
 
+struct weft_command;
 struct wefti_names;
 struct wefti_member;
 struct wefti_index;
@@ -400,6 +401,8 @@ void wefti_process_execute(struct weft_task *task);
 void wefti_process_force(struct wefti_processes *table, weft_pid pid);
 /* weft_process_spawn for the library's own. */
 int wefti_process_spawn_own(struct weft_runtime *rt, const weft_process_spec *spec, weft_task **handle);
+/* The same of a class, in a step, for a command that it completes: its state begins with a struct wefti_helper, and the record has the handle. */
+int wefti_process_spawn_helper(const weft_process_spec *spec, const struct weft_command *command);
 
 /* The first header had no init_ctx. */
 #define WEFTI_CLASS_SIZE_MIN offsetof(weft_process_class, init_ctx)

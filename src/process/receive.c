@@ -1,19 +1,7 @@
 /* receive.c - a process that is a fiber takes its messages: in order, or those it wants; asking and replying. */
+#include "fiber/slice.h"
 #include "process/relay.h"
 #include "task/account.h"
-
-/* A mailbox that is never empty must not keep a worker, and the fibers that only that one runs.  After so many messages without a wait it is
- * looked whether the process has had its time: that is shared by how long they take, and a receiver that is fast is not sent behind its senders each
- * time, to find more than its caches hold. */
-#define IN_A_ROW 64u
-
-static void let_others_run(void) {
-    struct wefti_worker *w = wefti_worker_here();
-    if (w->central)
-        weft_yield(); /* who is asked for it there, again and again, counts as one that never waits */
-    else
-        weft_checkpoint();
-}
 
 bool wefti_something_came(void *arg) {
     struct wefti_process *process = arg;
@@ -122,7 +110,6 @@ static inline int receive(struct wefti_process *self, weft_message *message, wef
         store_relaxed(&self->receiving, false);
         if (error)
             return error; /* perhaps at once: the time had passed */
-        self->in_a_row = 0;
     }
 }
 
@@ -149,10 +136,7 @@ int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_d
         return -EINVAL;
     if (WEFTI_UNLIKELY(self->blocked))
         return -EDEADLK;
-    if (WEFTI_UNLIKELY(++self->in_a_row >= IN_A_ROW) && until != WEFT_NOW) {
-        self->in_a_row = 0;
-        let_others_run();
-    }
+    wefti_slice_use(until);
     int error = wefti_charge_channel_call();
     if (!error && WEFTI_UNLIKELY(wefti_fiber_must_end(wefti_fiber_self())))
         error = -ECANCELED; /* first: messages that never cease must not keep it alive */
@@ -202,6 +186,7 @@ static void forget_end(struct wefti_process *self, struct wefti_link *after) {
 }
 
 int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, weft_deadline until) {
+    wefti_slice_use_heavy(until);
     struct wefti_process *self = wefti_process_self();
     if (!self || !self->is_fiber || !reply)
         return -EINVAL;
@@ -239,6 +224,7 @@ int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, we
 }
 
 int weft_reply(const weft_message *to, const void *data, size_t size) {
+    wefti_slice_use_heavy(WEFT_NEVER);
     struct wefti_processes *table = wefti_processes_of(NULL, false);
     if (!to || !to->from || !table)
         return -EINVAL;

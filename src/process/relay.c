@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/known.h"
-#include "fiber/turn.h"
+#include "fiber/slice.h"
 #include "task/account.h"
 
 #define BUCKETS 256u   /* of a node's monitors */
@@ -156,6 +156,7 @@ static int send_by_name(struct wefti_processes *table, unsigned but, const weft_
 }
 
 int weft_send_name(weft_runtime *rt, const char *name, uint64_t tag, const void *data, size_t size) {
+    wefti_slice_use_heavy(WEFT_NEVER);
     struct wefti_worker *w = wefti_worker_self();
     rt = rt ? rt : w ? w->rt : NULL;
     if (!rt || !name || !*name || strlen(name) >= WEFTI_NAME_SIZE)
@@ -419,8 +420,6 @@ static int deliver_message(struct wefti_processes *table, unsigned number, const
         on.hops++;
         return parcel->type == WEFT_PARCEL_MESSAGE ? send_by_name(table, number, &on) : -ESRCH;
     }
-    if (until != WEFT_NOW)
-        wefti_turn_used(until);
     int error = wefti_charge_channel_call();
     if (error)
         return error;
@@ -481,6 +480,7 @@ static bool is_well_formed(const weft_parcel *parcel, unsigned node) {
 }
 
 int weft_relay_deliver(weft_runtime *rt, unsigned number, const weft_parcel *given, weft_deadline until) {
+    wefti_slice_use_heavy(until);
     if (!given || (!rt && !wefti_worker_self()))
         return -EINVAL;
     weft_parcel parcel;

@@ -7,7 +7,7 @@
  *                 D2 still that process,          process: P1, P2; the word to idle
  *                    and its lane empty?
  *                 D3 append to `pending`, queue
- * Claim.  As in process.h; and the messages of one sender stay in order.
+ * Claim.  As in process.h; and what one producer sends or tells, messages and system events, stays in order.
  * Why.    From D1 to D3 nobody runs the task, so it does not end.  Should it be another's by now: the old process closed its lane
  *         before that one could become idle, and D1 acquires it, so D2 sees that.  What the sender itself has pushed before is
  *         in the lane, and D2 sees it, or was taken before D1.  If D2 says no, somebody was woken for no reason, which every task
@@ -22,7 +22,7 @@
  * Not covered.  A control thread hands out all tasks (reactor), bounded mailboxes, who sends from outside: by the lane.
  * Checked by.  test/model/process.c
  */
-#include "fiber/turn.h"
+#include "fiber/slice.h"
 #include "plat/cache.h"
 #include "process/relay.h"
 #include "task/account.h"
@@ -85,8 +85,7 @@ int wefti_message_send(struct wefti_processes *table, struct wefti_worker *w, we
  * sends to: else they would not get to it, and their mailboxes grow. */
 static inline struct wefti_processes *table_of(struct weft_runtime *rt, size_t size, int64_t until,
                                                struct wefti_worker **w, int *error) {
-    if (until != WEFT_NOW)
-        wefti_turn_used(until);
+    wefti_slice_use_heavy(until);
     *w = wefti_worker_here();
     struct weft_runtime *to = rt || !*w ? rt : (*w)->rt;
     struct wefti_annex *annex = to ? wefti_annex(to, WEFTI_ANNEX_PROCESSES) : NULL;
@@ -147,7 +146,7 @@ static inline __attribute__((always_inline)) int send_copy(struct weft_runtime *
     if (WEFTI_LIKELY(current && current->poll == wefti_process_poll)) {
         from = wefti_process_pid(wefti_process_of_class(current));
     } else {
-        if (until != WEFT_NOW && WEFTI_UNLIKELY(wefti_turn_count(w))) /* as in table_of */
+        if (wefti_slice_spend_heavy(w) && until != WEFT_NOW) /* as in table_of */
             return send_any(rt, to, tag, data, size, until);
         from = wefti_pid_of_task(current);
     }

@@ -4,6 +4,7 @@
  *         mailbox, and is looked at once (wefti_receive_told).  A child that begins sets a flag and wakes the supervisor.  A supervisor ends only
  *         after its children: a cancelled one stops them first.
  */
+#include "fiber/slice.h"
 #include "process/process.h"
 #include "supervise/policy.h"
 
@@ -221,6 +222,7 @@ static int sort(struct supervisor *sup, const weft_process_child *children) {
 /* -- The call ------------------------------------------------------------------------------------------------------- */
 
 int weft_process_supervise(const weft_supervisor_config *given, const weft_process_child *children, size_t count) {
+    wefti_slice_use_heavy(WEFT_NEVER);
     struct supervisor sup = {.sup = {.kind = &processes, .count = count}, .self = wefti_process_self()};
     int error = wefti_sup_config(given, &sup.sup.config);
     if (error)

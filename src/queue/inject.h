@@ -52,6 +52,11 @@ static inline uint32_t wefti_inject_outside(struct wefti_inject *queue) {
     return load_relaxed(&queue->outside); /* a hint */
 }
 
+/* Items in the queue, and those that a taker holds. */
+static inline uint32_t wefti_inject_waiting(struct wefti_inject *queue) {
+    return load_relaxed(&queue->length) + load_relaxed(&queue->held); /* a hint */
+}
+
 /* Under the lock, after every change: `delta` items more. */
 static inline void wefti_inject_changed(struct wefti_inject *queue, uint32_t delta) {
     store_relaxed(&queue->length, load_own(&queue->length) + delta); /* ordered by the lock, and by the idle fence */

@@ -97,7 +97,7 @@ void wefti_worker_skip(struct wefti_worker *w, struct weft_task *task);
 void wefti_worker_tick(struct wefti_worker *w);
 /* The next task of our own fibers, our own queues and the global one, or NULL. */
 struct weft_task *wefti_worker_pick(struct wefti_worker *w);
-/* One of our fibers has used up its turn, and yields: up to so many of the tasks that wait now come before it and the others, as long as they are short. */
+/* One of our fibers has used up its slice, and yields: up to so many of the tasks that wait now come before it and the others, as long as they are short. */
 void wefti_worker_owe(struct wefti_worker *w, uint32_t most);
 /* The calling thread's worker, read anew: for code that may have come here from another thread. */
 struct wefti_worker *wefti_worker_here(void);

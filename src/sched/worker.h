@@ -73,6 +73,7 @@ struct wefti_worker {
     uintptr_t stack_limit; /* of the thread that runs us: do not nest below */
     uintptr_t stack_top; /* ... where its loop begins: what is above is another stack */
     _Atomic(struct weft_task *) current; /* what runs: wefti_current; atomic for those who look (weft_task_state) */
+    int64_t calls_left; /* fiber/slice.h: what calls may spend until the next look; 64 bits, so that it never wraps */
     weft_result done; /* what the running poll left with weft_done */
     uint32_t tick_left; /* polls until the next maintenance */
     uint32_t global_left; /* polls until the global queue is looked at first */
@@ -108,14 +109,17 @@ struct wefti_worker {
     struct wefti_stack native; /* the thread's own */
     struct wefti_stack_cache stacks;
     void *signal_stack;
-    int64_t slice_began; /* weft_checkpoint: the clock at its first look ... */
-    uint64_t slice_polls; /* ... in this turn */
-    uint32_t slice_left, slice_looks; /* calls until it looks again, of how many */
+
+    /* The slice of the running task (fiber/slice.h). */
+    uint64_t slice_polls; /* the poll in which the last look was */
+    int64_t slice_began, slice_looked; /* the clock at the first look in it, and at the last one */
+    int64_t slice_spent; /* units up to the last look ... */
+    int64_t slice_given; /* ... and what calls_left was set to after it */
+    uint32_t slice_left, slice_looks; /* weft_checkpoint: calls until it looks again, of how many */
+    uint8_t look_log2; /* of poll tasks: as the field of a fiber */
 
     struct wefti_wheel timers; /* under timers_lock, if there are other workers */
     struct wefti_watch *watch; /* NULL: no descriptors */
-    uint64_t calls_turn; /* fiber/turn.h: the turn at the last look ... */
-    int32_t calls_left; /* ... and how many calls there are until the next */
     struct wefti_nodes_cache messages; /* process/message.c */
     struct wefti_chain slots; /* process/table.c: free ones */
     int64_t met; /* sync/barge.c: when one of our fibers last found taken what it wanted */
@@ -123,7 +127,7 @@ struct wefti_worker {
     struct wefti_nap nap;
     uint32_t timers_helped; /* whose overdue timers we have looked at last */
     uint32_t owed,
-        owed_made; /* tasks that come before our fibers, and how many have: they waited when one of these had used up its turn ... */
+        owed_made; /* tasks that come before our fibers, and how many have: they waited when one of these had used up its slice ... */
     int64_t owed_until; /* ... and no longer than until then; 0: one of our fibers has had its turn since */
 
     /* Shared. */

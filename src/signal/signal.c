@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "fiber/slice.h"
 #include "io/case.h"
 #include "queue/lock.h"
 
@@ -210,6 +211,7 @@ static int take(struct weft_signals *s) {
 }
 
 int weft_signal_wait(weft_signals *s, weft_deadline until) {
+    wefti_slice_use_heavy(until);
     int result = s ? enter(s) : -EINVAL;
     if (result)
         return result;

@@ -25,6 +25,7 @@ static int arrive(weft_barrier *barrier) {
 int weft_barrier_wait(weft_barrier *barrier, weft_deadline until) {
     struct wefti_sync *s = sync_of(barrier);
     struct wefti_waiter waiter;
+    wefti_slice_use(until);
     int no_wait = until > 0 ? wefti_waiter_init(&waiter) : -ETIMEDOUT;
     wefti_lock_take(&s->lock);
     int error = arrive(barrier);
@@ -58,6 +59,8 @@ static void end_poll(struct wefti_poll_wait *poll) {
 int weft_barrier_wait_poll(weft_barrier *barrier, weft_task *self, weft_wait *wait) {
     struct wefti_sync *s = sync_of(barrier);
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
+    if (wefti_slice_poll(self))
+        return -EAGAIN;
     int error = wefti_poll_begin(poll, self, end_poll, barrier, WEFTI_A_BARRIER);
     if (error)
         return error < 0 ? error : 0;

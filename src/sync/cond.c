@@ -44,6 +44,7 @@ int weft_cond_wait(weft_cond *cond, weft_mutex *mutex, weft_deadline until) {
     struct wefti_waiter waiter;
     if (!weft_mutex_is_mine(mutex))
         return -EPERM;
+    wefti_slice_note(wefti_worker_self()); /* a wait with the mutex held: no yield before it is released */
     int no_wait = until > 0 ? wefti_waiter_init(&waiter) : -ETIMEDOUT;
     wefti_lock_take(&s->lock);
     int why = wefti_sync_is_dead(s) ? -EINVAL : no_wait ? no_wait : enter(s, mutex);
@@ -76,6 +77,7 @@ int weft_cond_wait(weft_cond *cond, weft_mutex *mutex, weft_deadline until) {
 
 int weft_cond_signal(weft_cond *cond) {
     struct wefti_sync *s = sync_of(cond);
+    wefti_slice_note(wefti_worker_self());
     if (load_relaxed(&s->word) == 0) /* S2 */
         return 0;
     struct wefti_wakes wakes = {.count = 0};
@@ -93,6 +95,7 @@ int weft_cond_signal(weft_cond *cond) {
 
 int weft_cond_broadcast(weft_cond *cond) {
     struct wefti_sync *s = sync_of(cond);
+    wefti_slice_note(wefti_worker_self());
     if (load_relaxed(&s->word) == 0) /* S2 */
         return 0;
     wefti_lock_take(&s->lock);

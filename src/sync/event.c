@@ -25,7 +25,7 @@ static int enter(struct wefti_sync *s) {
     return found & SET ? 0 : -EAGAIN;
 }
 
-int weft_event_wait(weft_event *event, weft_deadline until) {
+static __attribute__((noinline)) int wait_slow(weft_event *event, int64_t until) {
     struct wefti_sync *s = sync_of(event);
     struct wefti_waiter waiter;
     if (is_set(s))
@@ -46,9 +46,21 @@ int weft_event_wait(weft_event *event, weft_deadline until) {
     return error;
 }
 
+static __attribute__((noinline)) int yield_and_wait(weft_event *event, int64_t until) {
+    wefti_slice_end(until);
+    return wait_slow(event, until);
+}
+
+int weft_event_wait(weft_event *event, weft_deadline until) {
+    if (wefti_slice_spend(wefti_worker_self()))
+        return yield_and_wait(event, until);
+    return WEFTI_LIKELY(is_set(sync_of(event))) ? 0 : wait_slow(event, until);
+}
+
 int weft_event_set(weft_event *event) {
     struct wefti_sync *s = sync_of(event);
     uint64_t found = load_relaxed(&s->word); /* only compared */
+    wefti_slice_note(wefti_worker_self());
     while (!(found & WEFTI_WAITERS))
         if (cas_release(&s->word, &found,
                         found | SET)) /* also when it is set: a clear may come; pairs with is_set, clear */
@@ -66,6 +78,7 @@ int weft_event_set(weft_event *event) {
 int weft_event_clear(weft_event *event) {
     struct wefti_sync *s = sync_of(event);
     uint64_t found = load_relaxed(&s->word); /* only compared */
+    wefti_slice_note(wefti_worker_self());
     while (!(found & WEFTI_WAITERS))
         if (cas_acquire(&s->word, &found, found & ~SET)) /* pairs with set */
             return (found & SET) != 0;
@@ -82,6 +95,8 @@ bool weft_event_is_set(const weft_event *event) { return is_set(sync_of(event));
 int weft_event_wait_poll(weft_event *event, weft_task *self, weft_wait *wait) {
     struct wefti_sync *s = sync_of(event);
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
+    if (wefti_slice_poll(self))
+        return -EAGAIN;
     int error = wefti_poll_begin(poll, self, wefti_poll_leave, s, WEFTI_AN_EVENT);
     if (error)
         return error < 0 ? error : 0;

@@ -23,6 +23,7 @@ int weft_group_add(weft_group *group, int32_t more) {
     struct wefti_sync *s = sync_of(group);
     uint64_t found = load_relaxed(&s->word), next; /* only compared */
     int error;
+    wefti_slice_note(wefti_worker_self());
     while (!(found & WEFTI_WAITERS)) {
         if ((error = change(found, more, &next)))
             return error;
@@ -64,6 +65,7 @@ static int enter(struct wefti_sync *s) {
 int weft_group_wait(weft_group *group, weft_deadline until) {
     struct wefti_sync *s = sync_of(group);
     struct wefti_waiter waiter;
+    wefti_slice_use(until);
     if (is_none(s))
         return 0;
     int no_wait = until > 0 ? wefti_waiter_init(&waiter) : -ETIMEDOUT;
@@ -87,6 +89,8 @@ int weft_group_wait(weft_group *group, weft_deadline until) {
 int weft_group_wait_poll(weft_group *group, weft_task *self, weft_wait *wait) {
     struct wefti_sync *s = sync_of(group);
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
+    if (wefti_slice_poll(self))
+        return -EAGAIN;
     int error = wefti_poll_begin(poll, self, wefti_poll_leave, s, WEFTI_A_GROUP);
     if (error)
         return error < 0 ? error : 0;

@@ -21,7 +21,7 @@ static const struct wefti_barge kind = {with, without, -EPERM, WEFTI_A_MUTEX, by
 
 /* -- Locking --------------------------------------------------------------------------------------------- */
 
-static __attribute__((noinline)) int lock_slowly(struct wefti_sync *m, uint64_t me, uint64_t found, int64_t until) {
+static __attribute__((noinline)) int lock_slow(struct wefti_sync *m, uint64_t me, uint64_t found, int64_t until) {
     if ((found & ~WEFTI_WAITERS) == me)
         return -EDEADLK;
     int error = until > 0 ? wefti_barge_get(m, &kind, me, until) : wefti_barge_too_late(m, found);
@@ -30,22 +30,34 @@ static __attribute__((noinline)) int lock_slowly(struct wefti_sync *m, uint64_t 
     return error;
 }
 
-int weft_mutex_lock(weft_mutex *mutex, weft_deadline until) {
-    struct wefti_sync *m = sync_of(mutex);
-    uint64_t me = wefti_me(), found = 0;
+static inline int lock(struct wefti_sync *m, uint64_t me, int64_t until) {
+    uint64_t found = 0;
     if (WEFTI_LIKELY(cas_acquire(&m->word, &found, me))) { /* L1, pairs with U1, U4 */
         wefti_note_lock(m, WEFTI_A_MUTEX);
         return 0;
     }
-    return lock_slowly(m, me, found, until);
+    return lock_slow(m, me, found, until);
+}
+
+static __attribute__((noinline)) int yield_and_lock(struct wefti_sync *m, int64_t until) {
+    wefti_slice_end(until);
+    return lock(m, wefti_me(), until);
+}
+
+int weft_mutex_lock(weft_mutex *mutex, weft_deadline until) {
+    struct wefti_sync *m = sync_of(mutex);
+    struct wefti_worker *w = wefti_worker_self();
+    return wefti_slice_spend(w) ? yield_and_lock(m, until) : lock(m, wefti_me_on(w), until);
 }
 
 /* -- Unlocking ------------------------------------------------------------------------------------------- */
 
 int weft_mutex_unlock(weft_mutex *mutex) {
     struct wefti_sync *m = sync_of(mutex);
-    uint64_t me = wefti_me(), found = me;
+    struct wefti_worker *w = wefti_worker_self();
+    uint64_t me = wefti_me_on(w), found = me;
     int error = 0;
+    wefti_slice_note(w);
     if (WEFTI_UNLIKELY(!cas_release(&m->word, &found, 0))) /* U1, pairs with L1 */
         error = found == (me | WEFTI_WAITERS) ? wefti_barge_give(m, &kind, me) : -EPERM;
     if (WEFTI_LIKELY(!error))
@@ -89,6 +101,8 @@ int wefti_mutex_lock_poll(weft_mutex *mutex, struct weft_task *self, struct weft
 }
 
 int weft_mutex_lock_poll(weft_mutex *mutex, weft_task *self, weft_wait *wait) {
+    if (wefti_slice_poll(self))
+        return -EAGAIN;
     return wefti_mutex_lock_poll(mutex, self, wefti_sync_poll_of(wait), NULL);
 }
 

@@ -46,6 +46,7 @@ static int enter(struct wefti_sync *s) {
 int weft_once_run(weft_once *once, void (*fn)(void *arg), void *arg, weft_deadline until) {
     struct wefti_sync *s = sync_of(once);
     struct wefti_waiter waiter;
+    wefti_slice_use(until);
     if (WEFTI_LIKELY(is_done(s)))
         return 0;
     if (!fn)
@@ -79,6 +80,8 @@ int weft_once_run_poll(weft_once *once, void (*fn)(void *arg), void *arg, weft_t
     struct wefti_sync *s = sync_of(once);
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
     uint64_t me = (uint64_t)(uintptr_t)self, found;
+    if (wefti_slice_poll(self))
+        return -EAGAIN;
     int error = wefti_poll_begin(poll, self, wefti_poll_leave, s, WEFTI_DONE_ONCE);
     if (error)
         return error < 0 ? error : 0;

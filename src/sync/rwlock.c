@@ -47,8 +47,8 @@ static inline bool is_writer(uint64_t word, uint64_t me) {
     return (word & WRITER) && (word & ~(WRITER | WEFTI_WAITERS)) == me;
 }
 
-static __attribute__((noinline)) int lock_slowly(struct wefti_sync *s, const struct wefti_barge *kind, uint64_t who,
-                                                 uint64_t found, int64_t until) {
+static __attribute__((noinline)) int lock_slow(struct wefti_sync *s, const struct wefti_barge *kind, uint64_t who,
+                                               uint64_t found, int64_t until) {
     if (is_writer(found, wefti_me()))
         return -EDEADLK;
     int error = until > 0 ? wefti_barge_get(s, kind, who, until) : wefti_barge_too_late(s, found);
@@ -57,22 +57,33 @@ static __attribute__((noinline)) int lock_slowly(struct wefti_sync *s, const str
     return error;
 }
 
+static inline int lock(struct wefti_sync *s, const struct wefti_barge *kind, uint64_t who, int64_t until) {
+    uint64_t found = 0; /* a guess: a look first would have to wait for the swap before it */
+    if (WEFTI_UNLIKELY(!take(s, who, &found)))
+        return lock_slow(s, kind, who, found, until);
+    wefti_note_lock(s, kind->what);
+    return 0;
+}
+
+static __attribute__((noinline)) int yield_and_read(struct wefti_sync *s, int64_t until) {
+    wefti_slice_end(until);
+    return lock(s, &reading, 0, until);
+}
+
+static __attribute__((noinline)) int yield_and_write(struct wefti_sync *s, int64_t until) {
+    wefti_slice_end(until);
+    return lock(s, &writing, wefti_me(), until);
+}
+
 int weft_rwlock_read(weft_rwlock *rwlock, weft_deadline until) {
     struct wefti_sync *s = sync_of(rwlock);
-    uint64_t found = 0; /* a guess: a look first would have to wait for the swap before it */
-    if (WEFTI_UNLIKELY(!take(s, 0, &found)))
-        return lock_slowly(s, &reading, 0, found, until);
-    wefti_note_lock(s, WEFTI_A_READ_LOCK);
-    return 0;
+    return wefti_slice_spend(wefti_worker_self()) ? yield_and_read(s, until) : lock(s, &reading, 0, until);
 }
 
 int weft_rwlock_write(weft_rwlock *rwlock, weft_deadline until) {
     struct wefti_sync *s = sync_of(rwlock);
-    uint64_t me = wefti_me(), found = 0;
-    if (WEFTI_UNLIKELY(!take(s, me, &found)))
-        return lock_slowly(s, &writing, me, found, until);
-    wefti_note_lock(s, WEFTI_A_WRITE_LOCK);
-    return 0;
+    struct wefti_worker *w = wefti_worker_self();
+    return wefti_slice_spend(w) ? yield_and_write(s, until) : lock(s, &writing, wefti_me_on(w), until);
 }
 
 /* -- Unlocking ------------------------------------------------------------------------------------------- */
@@ -91,6 +102,7 @@ static inline int leave(struct wefti_sync *s, const struct wefti_barge *kind, ui
 
 int weft_rwlock_read_unlock(weft_rwlock *rwlock) {
     struct wefti_sync *s = sync_of(rwlock);
+    wefti_slice_note(wefti_worker_self());
     int error = leave(s, &reading, 0, READER); /* a guess: the only reader */
     if (WEFTI_LIKELY(!error))
         wefti_note_unlock(s, WEFTI_A_READ_LOCK);
@@ -99,7 +111,9 @@ int weft_rwlock_read_unlock(weft_rwlock *rwlock) {
 
 int weft_rwlock_write_unlock(weft_rwlock *rwlock) {
     struct wefti_sync *s = sync_of(rwlock);
-    uint64_t me = wefti_me();
+    struct wefti_worker *w = wefti_worker_self();
+    uint64_t me = wefti_me_on(w);
+    wefti_slice_note(w);
     int error = leave(s, &writing, me, me | WRITER);
     if (WEFTI_LIKELY(!error))
         wefti_note_unlock(s, WEFTI_A_WRITE_LOCK);
@@ -117,6 +131,8 @@ static void end_poll(struct wefti_poll_wait *poll) {
 static int lock_poll(struct wefti_sync *s, const struct wefti_barge *kind, uint64_t who, struct weft_task *self,
                      weft_wait *wait) {
     struct wefti_sync_poll *poll = wefti_sync_poll_of(wait);
+    if (wefti_slice_poll(self))
+        return -EAGAIN;
     int begun = wefti_barge_begin(&poll->poll, self, end_poll, s, kind);
     if (begun < 0 || begun == WEFTI_OWNED)
         return begun < 0 ? begun : 0;

@@ -27,16 +27,26 @@ static inline bool take(struct wefti_sync *s, uint64_t permits, uint64_t *found)
     return false;
 }
 
-int weft_sem_acquire(weft_sem *sem, uint32_t permits, weft_deadline until) {
-    struct wefti_sync *s = sync_of(sem);
+static inline int acquire(struct wefti_sync *s, uint32_t permits, int64_t until) {
     uint64_t found = load_relaxed(&s->word); /* only compared */
     if (WEFTI_LIKELY(take(s, permits, &found)))
         return 0;
     return until > 0 ? wefti_barge_get(s, &kind, permits, until) : wefti_barge_too_late(s, found);
 }
 
+static __attribute__((noinline)) int yield_and_acquire(struct wefti_sync *s, uint32_t permits, int64_t until) {
+    wefti_slice_end(until);
+    return acquire(s, permits, until);
+}
+
+int weft_sem_acquire(weft_sem *sem, uint32_t permits, weft_deadline until) {
+    struct wefti_sync *s = sync_of(sem);
+    return wefti_slice_spend(wefti_worker_self()) ? yield_and_acquire(s, permits, until) : acquire(s, permits, until);
+}
+
 int weft_sem_release(weft_sem *sem, uint32_t permits) {
     struct wefti_sync *s = sync_of(sem);
+    wefti_slice_note(wefti_worker_self());
     uint64_t found = load_relaxed(&s->word); /* only compared */
     while (!(found & WEFTI_WAITERS)) {
         if (found / PERMIT + permits > UINT32_MAX)
@@ -58,6 +68,8 @@ static void end_poll(struct wefti_poll_wait *poll) {
 int weft_sem_acquire_poll(weft_sem *sem, uint32_t permits, weft_task *self, weft_wait *wait) {
     struct wefti_sync *s = sync_of(sem);
     struct wefti_sync_poll *poll = wefti_sync_poll_of(wait);
+    if (wefti_slice_poll(self))
+        return -EAGAIN;
     int begun = wefti_barge_begin(&poll->poll, self, end_poll, s, &kind);
     if (begun < 0 || begun == WEFTI_OWNED)
         return begun < 0 ? begun : 0;

@@ -21,6 +21,7 @@
 
 #include <weft/sync.h>
 
+#include "fiber/slice.h"
 #include "fiber/wait.h"
 #include "queue/lock.h"
 
@@ -55,12 +56,12 @@ static inline struct wefti_sync *wefti_sync_of(const weft_sync_room *room) {
 
 /* -- Who ------------------------------------------------------------------------------------------------ */
 
-/* Who calls: the running task, or the thread.  Not 0, and a multiple of 8. */
-static inline uint64_t wefti_me(void) {
-    struct wefti_worker *w = wefti_worker_self();
+/* Who calls: the running task, or the thread.  Not 0, and a multiple of 8.  w: the calling worker, or NULL. */
+static inline uint64_t wefti_me_on(const struct wefti_worker *w) {
     uint64_t task = WEFTI_LIKELY(w != NULL) ? (uint64_t)(uintptr_t)wefti_current(w) : 0;
     return WEFTI_LIKELY(task != 0) ? task : (uint64_t)wefti_thread_id();
 }
+static inline uint64_t wefti_me(void) { return wefti_me_on(wefti_worker_self()); }
 
 /* -- Waiting -------------------------------------------------------------------------------------------- */
 

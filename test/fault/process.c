@@ -302,9 +302,10 @@ TEST(process_helper_without_a_node, "W28 W39") {
     CHECK_EQ(weft_chan_destroy(chan), 0);
 }
 
-/* -- Asked to end without memory: one that was asked before, and has not read it, needs none; nor does one that has ended. */
+/* -- Asked to end without memory: one that was asked before, and to which nothing has come since, needs none; nor does one that has ended. */
 
 static weft_pid unread, unasked;
+static atomic_bool asked; /* until then they look at nothing */
 static int ask_without_memory(void *arg) {
     unsigned messages = 0;
     weft_message m;
@@ -319,6 +320,7 @@ static int ask_without_memory(void *arg) {
     CHECK_EQ(weft_process_cancel(NULL, unasked), 0); /* that one comes */
     CHECK_EQ(weft_send(NULL, unread, 1, NULL, 0), 0);
     CHECK_EQ(weft_send(NULL, unasked, 1, NULL, 0), 0);
+    atomic_store(&asked, true);
     for (; messages; messages--)
         REQUIRE_EQ(weft_receive(&m, NULL, NULL, WEFT_NOW), 0);
     return (void)arg, 0;
@@ -326,6 +328,8 @@ static int ask_without_memory(void *arg) {
 static bool is_message(const weft_message *m, void *arg) { return (void)arg, m->type == WEFT_MESSAGE; }
 static int read_one_cancel(void *arg) {
     weft_message m;
+    while (!atomic_load(&asked))
+        weft_yield();
     REQUIRE_EQ(weft_receive(&m, is_message, NULL, WEFT_NEVER), 0);
     REQUIRE_EQ(weft_receive(&m, NULL, NULL, WEFT_NEVER), 0);
     CHECK_EQ(m.type, WEFT_MESSAGE_CANCEL);

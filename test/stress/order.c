@@ -146,8 +146,7 @@ static void order(bool fiber, uint32_t bound, weft_mailbox_policy policy) {
         if (threads)
             REQUIRE_EVENTUALLY(atomic_load(&sink) != WEFT_PID_NONE);
         for (int i = 0; threads && i < THREADS; i++)
-            REQUIRE_EQ(
-                pthread_create(&thread[i], NULL, produce_as_thread, (void *)(intptr_t)(PRODUCERS + i)), 0);
+            REQUIRE_EQ(pthread_create(&thread[i], NULL, produce_as_thread, (void *)(intptr_t)(PRODUCERS + i)), 0);
         CHECK_EQ(fixture_finish(task).status, 0);
         for (int i = 0; threads && i < THREADS; i++)
             REQUIRE_EQ(pthread_join(thread[i], NULL), 0);
@@ -159,7 +158,7 @@ static void order(bool fiber, uint32_t bound, weft_mailbox_policy policy) {
 }
 
 #define ORDER(name, bound, policy)                                                                                     \
-    API_TEST(process_order_##name##_fiber, "W29 W30 W40", .workers = {1, 2, 4}) { order(true, bound, policy); }      \
+    API_TEST(process_order_##name##_fiber, "W29 W30 W40", .workers = {1, 2, 4}) { order(true, bound, policy); }        \
     API_TEST(process_order_##name##_class, "W29 W30 W40", .workers = {1, 2, 4}) { order(false, bound, policy); }
 ORDER(unbounded, 0, WEFT_MAILBOX_REFUSE)
 ORDER(refuse, BOUND, WEFT_MAILBOX_REFUSE)

@@ -2,6 +2,7 @@
 #include "sched_reactor.h"
 
 #include <weft/fiber.h>
+#include <weft/sync.h>
 
 /* -- Wakes against suspending --------------------------------------------------------------------------------- */
 
@@ -221,5 +222,64 @@ TEST(reactor_fails_the_stubborn, "R32") {
         CHECK_EQ(stubborn.asked, 1000 + (rest_at < 0 ? 0 : rest_at));
         weft_task_drop(task);
     }
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
+}
+
+/* -- Requests that a library call honours -------------------------------------------------------------------- */
+
+struct caller {
+    weft_mutex mutex;
+    _Atomic bool ended;
+    int yields, told;
+};
+
+static void be_asked(struct wefti_worker *w) { store_relaxed(&w->preempt, load_relaxed(&w->counters.polls)); }
+
+static int make_calls(void *arg) {
+    struct caller *caller = arg;
+    struct wefti_worker *w = wefti_worker_here();
+    for (int i = 0; i < 999; i++) { /* one more, and it has failed */
+        be_asked(w);
+        REQUIRE_EQ(weft_checkpoint(), 0);
+    }
+    for (int i = 0; i < 1500; i++) {
+        be_asked(w);
+        uint64_t before = load_relaxed(&w->counters.polls);
+        REQUIRE_EQ(weft_mutex_lock(&caller->mutex, WEFT_NEVER), 0);
+        caller->yields += load_relaxed(&w->counters.polls) != before;
+        REQUIRE_EQ(weft_mutex_unlock(&caller->mutex), 0);
+    }
+    be_asked(w);
+    caller->told = weft_checkpoint();
+    store_relaxed(&caller->ended, true);
+    return 0;
+}
+
+static int be_ready(void *arg) {
+    struct caller *caller = arg;
+    while (!load_relaxed(&caller->ended))
+        REQUIRE_EQ(weft_yield(), 0);
+    return 0;
+}
+
+/* A call yields when it is asked to, at once, as long as another task could run.  That neither counts as a preemption nor ends the count. */
+TEST(reactor_asks_in_calls, "R10 R32") {
+    weft_config config = WEFT_CONFIG_INIT;
+    config.sched = WEFT_SCHED_REACTOR;
+    config.workers = 1;
+    weft_runtime *rt;
+    weft_task *task[2];
+    weft_result result;
+    struct caller caller = {.mutex = WEFT_MUTEX_INIT};
+    REQUIRE_EQ(weft_runtime_create(&config, &rt), 0);
+    REQUIRE_EQ(weft_fiber_go(rt, be_ready, &caller, &task[0]), 0);
+    REQUIRE_EQ(weft_fiber_go(rt, make_calls, &caller, &task[1]), 0);
+    for (int i = 0; i < 2; i++) {
+        REQUIRE_EQ(weft_join(task[i], &result, WEFT_NEVER), 0);
+        CHECK_EQ(result.status, i ? -ETIME : 0);
+        weft_task_drop(task[i]);
+    }
+    CHECK_EQ(caller.yields, 1500);
+    CHECK_EQ(caller.told, -ECANCELED);
     CHECK_EQ(weft_runtime_destroy(rt), 0);
 }

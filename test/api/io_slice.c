@@ -1,8 +1,8 @@
-/* io_turn.c - connections that always have something do not keep the others from running. */
+/* io_slice.c - connections that always have something do not keep the others from running. */
 #include "io_fixture.h"
 
 #define MANY 10
-#define TURNS 5
+#define RUNS 5
 
 static struct {
     weft_io *in[MANY], *out[MANY];
@@ -23,9 +23,9 @@ static int never_rests(void *arg) {
     return 0;
 }
 
-static int take_turns(void *unused) {
+static int run_sometimes(void *unused) {
     (void)unused;
-    for (int i = 0; i < TURNS; i++)
+    for (int i = 0; i < RUNS; i++)
         (void)weft_yield();
     while (crowd.messages < 2 * MANY) /* and they are not kept from it either */
         (void)weft_yield();
@@ -39,8 +39,8 @@ static int flood(void *unused) {
         REQUIRE(io_pair(i % 2 ? IO_SOCKETPAIR : IO_TCP, &crowd.in[i], &crowd.out[i]));
         task[i] = io_go(NULL, never_rests, &crowd.in[i]);
     }
-    CHECK_EQ(io_join(io_go(NULL, take_turns, NULL)), 0);
-    CHECK_EQ(weft_sleep(1000000), 0); /* timers have their turn as well */
+    CHECK_EQ(io_join(io_go(NULL, run_sometimes, NULL)), 0);
+    CHECK_EQ(weft_sleep(1000000), 0); /* timers ring as well */
     crowd.stop = true;
     for (int i = 0; i < MANY; i++) {
         CHECK_EQ(io_join(task[i]), 0);
@@ -49,4 +49,4 @@ static int flood(void *unused) {
     return 0;
 }
 
-API_TEST(io_turn_is_shared, "", .workers = {1, 2}) { io_run(flood, NULL); }
+API_TEST(io_slice_ends, "", .workers = {1, 2}) { io_run(flood, NULL); }

@@ -1,4 +1,4 @@
-/* chan_turn.c - a fiber whose channel always has something does not keep the others from running. */
+/* chan_slice.c - a fiber whose channel always has something does not keep the others from running. */
 #include "fiber.h"
 
 enum { VALUES = 1000000 };
@@ -7,7 +7,7 @@ static struct {
     weft_chan *ch, *other;
     weft_subscriber *subscriber;
     atomic_uint taken;
-    unsigned seen; /* taken, when the other had had its turns */
+    unsigned seen; /* taken, when the other had run */
     int way;
 } crowd;
 
@@ -32,7 +32,7 @@ static int take_all(void *arg) {
     return 0;
 }
 
-static int take_turns(void *unused) {
+static int run_sometimes(void *unused) {
     (void)unused;
     for (int i = 0; i < 3; i++)
         REQUIRE_EQ(weft_yield(), 0);
@@ -41,15 +41,15 @@ static int take_turns(void *unused) {
 }
 
 static int drain(void *arg) {
-    weft_task *turns, *taker;
-    REQUIRE_EQ(weft_fiber_go(NULL, take_turns, NULL, &turns), 0);
+    weft_task *other, *taker;
+    REQUIRE_EQ(weft_fiber_go(NULL, run_sometimes, NULL, &other), 0);
     REQUIRE_EQ(weft_fiber_go(NULL, take_all, arg, &taker), 0);
-    CHECK_EQ(fixture_finish(turns).status, 0);
+    CHECK_EQ(fixture_finish(other).status, 0);
     CHECK_EQ(fixture_finish(taker).status, 0);
     return 0;
 }
 
-API_TEST(chan_turns_of_others, "", .workers = {1}) {
+API_TEST(chan_slice_ends, "", .workers = {1}) {
     weft_broadcast *broadcast;
     unsigned count = harness_is_slow() ? VALUES / 4 : VALUES;
     REQUIRE_EQ(weft_chan_create(sizeof(int), WEFT_UNBOUNDED, &crowd.ch), 0);
@@ -71,50 +71,50 @@ API_TEST(chan_turns_of_others, "", .workers = {1}) {
     CHECK_EQ(weft_chan_destroy(crowd.other), 0);
 }
 
-/* A call that must not wait does not yield either; nor does an unbounded channel's sender. */
+/* A call with a deadline of WEFT_NOW never yields. */
 static int never_yields(void *unused) {
     (void)unused;
-    weft_task *turns;
+    weft_task *other;
     int value = 0;
-    REQUIRE_EQ(weft_fiber_go(NULL, take_turns, NULL, &turns), 0);
+    REQUIRE_EQ(weft_fiber_go(NULL, run_sometimes, NULL, &other), 0);
     for (int i = 0; i < 20000; i++) {
-        REQUIRE_EQ(weft_chan_send(crowd.ch, &value, WEFT_NEVER), 0);
+        REQUIRE_EQ(weft_chan_send(crowd.ch, &value, WEFT_NOW), 0);
         REQUIRE_EQ(weft_chan_recv(crowd.ch, &value, WEFT_NOW), 0);
         weft_case c = weft_case_recv(crowd.ch, &value);
         REQUIRE_EQ(weft_select(&c, 1, WEFT_NOW), -ETIMEDOUT);
         atomic_fetch_add(&crowd.taken, 1);
     }
-    CHECK(!weft_task_is_done(turns));
-    CHECK_EQ(fixture_finish(turns).status, 0);
+    CHECK(!weft_task_is_done(other));
+    CHECK_EQ(fixture_finish(other).status, 0);
     CHECK_EQ(crowd.seen, 20000);
     return 0;
 }
 
-API_TEST(chan_now_keeps_the_turn, "", .workers = {1}) {
+API_TEST(chan_now_keeps_the_slice, "", .workers = {1}) {
     REQUIRE_EQ(weft_chan_create(sizeof(int), WEFT_UNBOUNDED, &crowd.ch), 0);
     REQUIRE_EQ(weft_fiber_run(NULL, never_yields, NULL, NULL), 0);
     CHECK_EQ(weft_chan_destroy(crowd.ch), 0);
 }
 
-/* Who also makes calls that must not wait, in turn with those that may, has used up its turn as well. */
+/* Calls with WEFT_NOW spend the slice: the calls between them, which may suspend, yield. */
 static int now_and_then(void *unused) {
     (void)unused;
-    weft_task *turns;
+    weft_task *other;
     int value = 0;
-    REQUIRE_EQ(weft_fiber_go(NULL, take_turns, NULL, &turns), 0);
+    REQUIRE_EQ(weft_fiber_go(NULL, run_sometimes, NULL, &other), 0);
     atomic_store(&crowd.taken, 0);
     for (int i = 0; i < 20000; i++) {
-        REQUIRE_EQ(weft_chan_send_many(crowd.ch, &value, 1, WEFT_NEVER), 1); /* unbounded: it must not */
+        REQUIRE_EQ(weft_chan_send_many(crowd.ch, &value, 1, WEFT_NOW), 1);
         REQUIRE_EQ(weft_chan_recv_many(crowd.ch, &value, 1, WEFT_NEVER), 1);
         atomic_fetch_add(&crowd.taken, 1);
     }
-    CHECK(weft_task_is_done(turns));
-    CHECK_EQ(fixture_finish(turns).status, 0);
+    CHECK(weft_task_is_done(other));
+    CHECK_EQ(fixture_finish(other).status, 0);
     CHECK_LT(crowd.seen, 20000);
     return 0;
 }
 
-API_TEST(chan_turns_now_and_then, "", .workers = {1}) {
+API_TEST(chan_slice_is_spent_by_others, "", .workers = {1}) {
     REQUIRE_EQ(weft_chan_create(sizeof(int), WEFT_UNBOUNDED, &crowd.ch), 0);
     REQUIRE_EQ(weft_fiber_run(NULL, now_and_then, NULL, NULL), 0);
     CHECK_EQ(weft_chan_destroy(crowd.ch), 0);

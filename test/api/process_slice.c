@@ -1,4 +1,4 @@
-/* process_turn.c - a fiber that sends and sends keeps neither those it sends to nor the others from running. */
+/* process_slice.c - a fiber that sends and sends keeps neither those it sends to nor the others from running. */
 #include "process.h"
 
 enum { ENOUGH = 1000, SMALL = 8, LARGE = 100 };
@@ -44,7 +44,7 @@ static int note_in_fiber(void *unused) {
     return 0;
 }
 
-/* Until it hears no more: on one worker that is when it has had its turns. */
+/* Until it hears no more: on one worker that is when it has run. */
 static int send_on(void *is_fiber) {
     weft_pid to;
     atomic_store(&flood.received, 0);
@@ -83,33 +83,27 @@ static int try_on(void *unused) {
     return 0;
 }
 
-API_TEST(process_try_send_keeps_the_turn, "", .workers = {1}, .sched = "ring deque fifo sim") {
+API_TEST(process_try_send_keeps_the_slice, "", .workers = {1}, .sched = "ring deque fifo sim") {
     in_process(try_on, NULL);
 }
 
-/* -- ... do not count, and what else is sent does ------------------------------------------------------------ */
+/* -- ... but spend the slice ------------------------------------------------------------------------------------ */
 
-/* After a turn that was used up there are 128 calls until the next look, which finds that there was another turn, and 128 more. */
 static int try_and_send(void *unused) {
     (void)unused;
     weft_pid to;
     weft_task *other;
     atomic_store(&flood.received, 0);
     REQUIRE_EQ(spawn_class(NULL, &notes, NULL, 0, &to, &other), 0);
-    for (int i = 0; atomic_load(&flood.received) == 0; i++)
-        REQUIRE(i < ENOUGH && weft_send(NULL, to, 0, &i, sizeof i) == 0);
-    unsigned before = atomic_load(&flood.received);
-    for (int i = 0; i < 128; i++)
-        REQUIRE_EQ(weft_send(NULL, to, 0, &i, sizeof i), 0);
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 100; i++) {
         static const char bytes[LARGE];
         REQUIRE_EQ(weft_try_send(NULL, to, 0, bytes, SMALL), 0);
         REQUIRE_EQ(weft_try_send(NULL, to, 0, bytes, LARGE), 0);
     }
-    for (int i = 0; i < 100; i++)
-        REQUIRE_EQ(weft_send(NULL, to, 0, &i, sizeof i), 0);
-    CHECK_EQ(atomic_load(&flood.received), before);
-    unsigned sent = 0; /* whoever tries in between is not spared either */
+    CHECK_EQ(atomic_load(&flood.received), 0);
+    REQUIRE_EQ(weft_send(NULL, to, 0, &to, sizeof to), 0); /* the first that may yield does */
+    CHECK_EQ(atomic_load(&flood.received), 200);
+    unsigned sent = 0;
     for (int error = 0; !error && sent < 100 * ENOUGH; sent++)
         if (!(error = weft_try_send(NULL, to, 0, &sent, sizeof sent)))
             error = weft_send(NULL, to, 0, &sent, sizeof sent);
@@ -118,9 +112,7 @@ static int try_and_send(void *unused) {
     return 0;
 }
 
-API_TEST(process_try_send_is_no_call_of_a_turn, "", .workers = {1}, .sched = "ring deque") {
-    in_process(try_and_send, NULL);
-}
+API_TEST(process_try_send_spends, "", .workers = {1}, .sched = "ring deque fifo") { in_process(try_and_send, NULL); }
 
 static void count_up(void *count) { atomic_fetch_add((atomic_uint *)count, 1); }
 
@@ -212,7 +204,7 @@ API_TEST(process_storm_is_small, "", .workers = {1}, .sched = "ring deque") {
         harness_note(__FILE__, __LINE__, "%llu were alive at once", (unsigned long long)most_alive);
 }
 
-/* -- The others' turns ------------------------------------------------------------------------------------- */
+/* -- The others' slices ------------------------------------------------------------------------------------- */
 
 enum { TASKS = 40, VALUES = 20000 };
 
@@ -220,7 +212,7 @@ static struct {
     atomic_bool stop;
     bool is_long;
     unsigned polls; /* of tasks; one worker */
-    unsigned most; /* ... between two turns of a fiber */
+    unsigned most; /* ... between two runs of a fiber */
     weft_chan *ch;
 } mix;
 
@@ -232,7 +224,7 @@ static weft_poll poll_on(weft_task *self, void *state) {
     return atomic_load(&mix.stop) ? weft_done(self, 0, NULL) : WEFT_YIELD;
 }
 
-static int use_up_turns(void *unused) {
+static int use_up_slices(void *unused) {
     (void)unused;
     for (int i = 0, value; i < VALUES; i++)
         REQUIRE_EQ(weft_chan_recv(mix.ch, &value, WEFT_NEVER), 0);
@@ -240,7 +232,7 @@ static int use_up_turns(void *unused) {
     return 0;
 }
 
-static int take_turns(void *unused) {
+static int run_sometimes(void *unused) {
     (void)unused;
     for (unsigned last = mix.polls; !atomic_load(&mix.stop); last = mix.polls) {
         REQUIRE_EQ(weft_yield(), 0);
@@ -259,8 +251,8 @@ static int run_mix(void *unused) {
         REQUIRE_EQ(weft_chan_send(mix.ch, &i, WEFT_NOW), 0);
     for (int i = 0; i < TASKS; i++)
         task[i] = fixture_go(NULL, poll_on, NULL);
-    REQUIRE_EQ(weft_fiber_go(NULL, use_up_turns, NULL, &fiber[0]), 0);
-    REQUIRE_EQ(weft_fiber_go(NULL, take_turns, NULL, &fiber[1]), 0);
+    REQUIRE_EQ(weft_fiber_go(NULL, use_up_slices, NULL, &fiber[0]), 0);
+    REQUIRE_EQ(weft_fiber_go(NULL, run_sometimes, NULL, &fiber[1]), 0);
     for (int i = 0; i < 2; i++)
         CHECK_EQ(fixture_finish(fiber[i]).status, 0);
     for (int i = 0; i < TASKS; i++)
@@ -268,16 +260,16 @@ static int run_mix(void *unused) {
     return 0;
 }
 
-/* When a fiber has used up its turn the tasks that wait come first: each once, and if they are long not even that. */
-API_TEST(fiber_turns_among_tasks, "", .workers = {1}, .sched = "ring deque") {
+/* When a fiber has used up its slice the tasks that wait come first: each once, and if they are long not even that. */
+API_TEST(fiber_slices_among_tasks, "", .workers = {1}, .sched = "ring deque") {
     REQUIRE_EQ(weft_chan_create(sizeof(int), WEFT_UNBOUNDED, &mix.ch), 0);
     REQUIRE_EQ(weft_fiber_run(NULL, run_mix, NULL, NULL), 0);
     if (mix.most < TASKS / 2 || mix.most > 2 * TASKS)
-        harness_note(__FILE__, __LINE__, "up to %u polls between two turns", mix.most);
+        harness_note(__FILE__, __LINE__, "up to %u polls between two runs", mix.most);
     mix.is_long = true;
     REQUIRE_EQ(weft_fiber_run(NULL, run_mix, NULL, NULL), 0);
     if (mix.most > TASKS / 4)
-        harness_note(__FILE__, __LINE__, "up to %u long polls between two turns", mix.most);
+        harness_note(__FILE__, __LINE__, "up to %u long polls between two runs", mix.most);
     CHECK_EQ(weft_chan_destroy(mix.ch), 0);
 }
 
@@ -285,7 +277,7 @@ API_TEST(fiber_turns_among_tasks, "", .workers = {1}, .sched = "ring deque") {
 
 static struct {
     unsigned begun, ended;
-    double most; /* begun between two turns of another, for each that was alive */
+    double most; /* begun between two runs of another, for each that was alive */
     weft_pid to;
 } crowd;
 
@@ -301,7 +293,7 @@ static int go_on_crowding(void *left) {
     return 0;
 }
 
-static int turns_in_a_crowd(void *unused) {
+static int run_in_a_crowd(void *unused) {
     (void)unused;
     while (!atomic_load(&mix.stop)) {
         unsigned last = crowd.begun, alive = last - crowd.ended + 1;
@@ -325,25 +317,25 @@ static const weft_process_class swallows = {.size = sizeof swallows, .name = "sw
 static int begin_crowd(void *unused) {
     (void)unused;
     static unsigned left;
-    weft_task *turns;
+    weft_task *other;
     left = fixture_is_slow() ? 300 : 2000;
     atomic_store(&mix.stop, false);
     REQUIRE_EQ(spawn_class(NULL, &swallows, NULL, 0, &crowd.to, NULL), 0);
-    REQUIRE_EQ(weft_fiber_go(NULL, turns_in_a_crowd, NULL, &turns), 0);
+    REQUIRE_EQ(weft_fiber_go(NULL, run_in_a_crowd, NULL, &other), 0);
     REQUIRE_EQ(weft_yield(), 0);
     REQUIRE_EQ(weft_fiber_go(NULL, go_on_crowding, &left, NULL), 0);
-    CHECK_EQ(fixture_finish(turns).status, 0);
+    CHECK_EQ(fixture_finish(other).status, 0);
     UNTIL(crowd.ended == crowd.begun);
     end_server(NULL, crowd.to, 0);
     return 0;
 }
 
-/* Those that wait once a fiber has used up its turn may be fibers, too, which use up theirs and have made others: the worker's own have had a turn before
+/* Those that wait once a fiber has used up its slice may be fibers, too, which use up theirs and have made others: the worker's own have run before
  * these come first again. */
 API_TEST(process_storm_of_new_fibers_is_fair, "", .workers = {1}, .sched = "ring deque") {
     in_process(begin_crowd, NULL);
     if (crowd.most > 20)
-        harness_note(__FILE__, __LINE__, "of each that was alive %g were begun between two turns of another",
+        harness_note(__FILE__, __LINE__, "of each that was alive %g were begun between two runs of another",
                      crowd.most);
 }
 
@@ -359,11 +351,11 @@ static int begin_and_yield(void *unused) {
 
 static int begin_many(void *unused) {
     (void)unused;
-    weft_task *turns;
+    weft_task *other;
     crowd.begun = crowd.ended = 0;
     atomic_store(&mix.stop, false);
     REQUIRE_EQ(spawn_class(NULL, &swallows, NULL, 0, &crowd.to, NULL), 0);
-    REQUIRE_EQ(weft_fiber_go(NULL, turns_in_a_crowd, NULL, &turns), 0);
+    REQUIRE_EQ(weft_fiber_go(NULL, run_in_a_crowd, NULL, &other), 0);
     REQUIRE_EQ(weft_yield(), 0);
     for (int round = 0; round < 20; round++) {
         for (int i = 0; i < TASKS; i++)
@@ -373,7 +365,7 @@ static int begin_many(void *unused) {
         UNTIL(crowd.ended == crowd.begun && crowd.begun % TASKS == 0);
     }
     atomic_store(&mix.stop, true);
-    CHECK_EQ(fixture_finish(turns).status, 0);
+    CHECK_EQ(fixture_finish(other).status, 0);
     end_server(NULL, crowd.to, 0);
     return 0;
 }
@@ -382,7 +374,7 @@ static int begin_many(void *unused) {
 API_TEST(process_storm_comes_first, "", .workers = {1}, .sched = "ring deque") {
     in_process(begin_many, NULL);
     if (crowd.most < TASKS / 2)
-        harness_note(__FILE__, __LINE__, "of %d never more than %g were begun between two turns", TASKS, crowd.most);
+        harness_note(__FILE__, __LINE__, "of %d never more than %g were begun between two runs", TASKS, crowd.most);
 }
 
 /* -- Between a fork and its join ----------------------------------------------------------------------------------- */
