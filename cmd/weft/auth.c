@@ -88,22 +88,19 @@ enum auth_token auth_check(struct auth *auth, weft_text given, uint64_t peer, in
     size_t place = peer % AUTH_ADDRESSES;
     if (!given.at || !auth->token_size)
         return AUTH_NONE;
+    /* The right one is never turned away: others at the same address would lock it out. */
+    if (given.size > sizeof scheme - 1 && !strncasecmp(given.at, scheme, sizeof scheme - 1) &&
+        is_equal(auth->token, auth->token_size, given.at + sizeof scheme - 1, given.size - (sizeof scheme - 1)))
+        return AUTH_RIGHT;
     wefti_lock_take(&auth->lock);
     if (now - auth->tries[place].since >= INT64_C(1000000000)) {
         auth->tries[place].since = now;
         auth->tries[place].wrong = 0;
     }
     bool throttled = auth->tries[place].wrong >= AUTH_TRIES;
+    auth->tries[place].wrong += !throttled;
     wefti_lock_give(&auth->lock);
-    if (throttled)
-        return AUTH_THROTTLED;
-    if (given.size > sizeof scheme - 1 && !strncasecmp(given.at, scheme, sizeof scheme - 1) &&
-        is_equal(auth->token, auth->token_size, given.at + sizeof scheme - 1, given.size - (sizeof scheme - 1)))
-        return AUTH_RIGHT;
-    wefti_lock_take(&auth->lock);
-    auth->tries[place].wrong++;
-    wefti_lock_give(&auth->lock);
-    return AUTH_WRONG;
+    return throttled ? AUTH_THROTTLED : AUTH_WRONG;
 }
 
 /* -- Host and Origin ---------------------------------------------------------------------------------- */

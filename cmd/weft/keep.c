@@ -17,10 +17,11 @@ static int use(void *arg) {
 int keep_use(struct keep_view *view, int (*look)(struct keep_view *view, void *arg), void *arg) {
     struct use all = {view, look, arg};
     int result = 0;
-    if (!bus_guard(use, &all, &result))
+    int left = bus_guard(use, &all, &result);
+    if (!left)
         return result;
     store_relaxed(&view->keep->unreadable, true); /* a look */
-    return -EIO;
+    return left;
 }
 
 int keep_look(struct keep *keep, int (*look)(struct keep_view *view, void *arg), void *arg) {

@@ -12,6 +12,9 @@
  * Open.   An environment takes three descriptors and some memory, so at most `opened.max` are open at a time. One is opened when a view or commit needs it,
  *         and the one that was used longest ago, roughly, is closed: a clock, `recent` is its bit. Nothing is lost by that: a closed environment is a file.
  *         Locks: a gate may be held while opened.lock is taken, never the other way round; no two gates are held at once.
+ * Damage. LMDB changes copies of pages by offsets that it reads in them, and with damaged ones would write anywhere. So the structure of all pages is checked
+ *         (pages_check) before the first write of a process to an environment. What is damaged later, or only read, is met by the guard: SIGSEGV, or one of LMDB's
+ *         assertions, which are taken as SIGBUS is.
  * Readers Transactions of looks are kept and renewed: that takes no mutex of LMDB's, which a SIGBUS would leave locked.
  * Why     not MDB_WRITEMAP or MDB_NOSYNC: the first turns a wild pointer and a full disk into SIGBUS, the second orders nothing.
  */
@@ -57,6 +60,7 @@ struct keep_lmdb {
     MDB_txn *spare[SPARES]; /* transactions of looks that have ended */
     unsigned spares;
     _Atomic bool shut; /* no look can begin */
+    bool walked; /* its pages were looked at, or it is ours from the beginning: LMDB may write */
     bool lost;
     struct keep_lmdb *next; /* of the lost */
     /* In `opened`, under its lock. */
@@ -258,10 +262,11 @@ static int begin(struct keep *keep, bool own, struct keep_view *view) {
     if (self->spares)
         beginning.txn = self->spare[--self->spares];
     wefti_lock_give(&self->spare_lock);
-    if (bus_guard(begin_txn, &beginning, &error)) {
+    int left = bus_guard(begin_txn, &beginning, &error);
+    if (left) {
         store_relaxed(&self->shut, true); /* the meta pages: nothing can be read */
         store_relaxed(&keep->unreadable, true);
-        error = EIO;
+        error = -left;
     }
     if (error && beginning.txn) { /* LMDB frees those that it could not begin, but not those that it could not renew */
         mdb_txn_abort(beginning.txn);
@@ -335,9 +340,10 @@ static int double_map(struct keep_lmdb *self) {
     if (resizing.size <= self->map)
         return -EFBIG;
     close_gate(self);
-    if (bus_guard(resize, &resizing, &error)) {
+    int left = bus_guard(resize, &resizing, &error);
+    if (left) {
         store_relaxed(&self->keep.unreadable, true); /* a look */
-        error = EIO;
+        error = -left;
     }
     open_gate(self);
     if (!error)
@@ -451,11 +457,12 @@ static int commit_open(struct keep_lmdb *self, const struct keep_write *writes, 
     struct attempt all = {self, writes, count, false, false};
     int error = 0;
     for (;;) {
-        if (bus_guard(attempt, &all, &error)) {
+        int left = bus_guard(attempt, &all, &error);
+        if (left) {
             store_relaxed(&self->keep.unreadable, true); /* a look */
             if (all.writing)
                 lose(self);
-            return -EIO;
+            return left;
         }
         if (error != -EFBIG)
             break;
@@ -476,7 +483,11 @@ static int commit(struct keep *keep, const struct keep_write *writes, size_t cou
         return error == -EMFILE || error == -ENFILE ? -ENOMEM : error; /* nothing was written: it may be tried again */
     self->writing = true;
     wefti_lock_give(&self->gate);
-    error = commit_open(self, writes, count);
+    error = self->walked ? 0 : pages_check(self->path);
+    if (!error) {
+        self->walked = true;
+        error = commit_open(self, writes, count);
+    }
     if (!self->lost) {
         wefti_lock_take(&self->gate);
         self->writing = false;
@@ -530,6 +541,7 @@ static int reopen(struct keep *keep) {
     close_env(self);
     self->flags = 0;
     self->why = 0;
+    self->walked = false;
     store_relaxed(&self->shut, false); /* looks */
     store_relaxed(&keep->unreadable, false);
     open_gate(self);
@@ -578,14 +590,22 @@ static int open_mapped(void *arg) {
     return error;
 }
 
+/* LMDB asserts what a damaged page may contradict, and would end the process. */
+static void on_assert(MDB_env *env, const char *text) {
+    (void)env, (void)text;
+    bus_leave();
+}
+
 static int open_env(struct keep_lmdb *self, unsigned flags) {
     struct opening opening = {self, flags};
     int error = mdb_env_create(&self->env), result = 0;
     if (error)
         return of_lmdb(error);
-    if (bus_guard(open_mapped, &opening, &result)) {
+    mdb_env_set_assert(self->env, on_assert);
+    int left = bus_guard(open_mapped, &opening, &result);
+    if (left) {
         store_relaxed(&self->keep.unreadable, true); /* a look */
-        result = EIO;
+        result = -left;
     }
     if (result) {
         mdb_env_close(self->env);
@@ -637,6 +657,7 @@ int keep_lmdb_make(const char *path, const struct keep_write *first) {
     int error = new_keep(path, MAP_FIRST, &self);
     if (error)
         return error;
+    self->walked = true;
     make_room();
     error = make_lock(path);
     if (!error)

@@ -32,7 +32,7 @@ struct start {
     struct node *node;
     weft_io *listener;
     weft_signals *signals; /* SIGINT, SIGTERM and SIGHUP */
-    unsigned connections;
+    unsigned connections, per_address;
     bool drained;
 };
 
@@ -97,6 +97,8 @@ static int run_server(void *arg) {
     options.drain = LINGER;
     options.stack_size = NODE_STACK;
     options.max_connections = start->connections;
+    options.max_per_address = start->per_address;
+    options.close_waiting = true;
     options.server = "weft";
     int error = weft_http_serve(start->listener, &options, node_handle, start->node);
     if (error == -ECANCELED)
@@ -237,9 +239,10 @@ static void announce(const struct node *node, const struct ledger_config *config
 }
 
 static int run_node(struct node *node, struct ledger_config *config, weft_config *runtime, weft_io *listener,
-                    unsigned connections, const char *token_file) {
+                    unsigned connections, unsigned per_address, const char *token_file) {
     char why[256] = "";
-    struct start start = {.node = node, .listener = listener, .drained = true, .connections = connections};
+    struct start start = {
+        .node = node, .listener = listener, .drained = true, .connections = connections, .per_address = per_address};
     config->told = told;
     config->arg = node;
     node->dir = config->dir;
@@ -283,9 +286,9 @@ static const char usage[] =
     "It listens on this machine only, unless told otherwise; then whatever writes needs a token.\n";
 
 int command_node(int argc, char **argv) {
-    const char *data = "data", *listen = "127.0.0.1:7711", *token_file = NULL, *source = "wall";
+    const char *data = NULL, *listen = "127.0.0.1:7711", *token_file = NULL, *source = "wall";
     uint64_t connections = 1000, shard_workers = 0, workers = 0, pool = 0, batch = 0, shards = 0, map = 0, gas = 0,
-             lua = 0, pool_bytes = 0, total_bytes = 0;
+             lua = 0, pool_bytes = 0, total_bytes = 0, per_address = 0;
     int64_t quantum = WEFT_LANE_QUANTUM, every = 12 * SECOND;
     bool memory = false;
     struct option_many hosts = {.count = 0};
@@ -299,7 +302,10 @@ int command_node(int argc, char **argv) {
          "threads that run shards (usable CPUs, 4 times as many with a store)", 0},
         {"shards-workers", 0, OPTION_COUNT, &shard_workers, "N", "the same", 0},
         {"workers", 0, OPTION_COUNT, &workers, "N", "threads that answer requests (usable CPUs)", 0},
-        {"max-connections", 0, OPTION_COUNT, &connections, "N", "at once; more wait (1000)", 0},
+        {"max-connections", 0, OPTION_COUNT, &connections, "N", "at once; for more, those that wait are closed (1000)",
+         0},
+        {"max-per-address", 0, OPTION_COUNT, &per_address, "N", "the same of one address (half of --max-connections)",
+         0},
         {"quantum", 'q', OPTION_TIME, &quantum, "MS", "a shard's turn (100ms); 0: one batch", 1000000},
         {"max-pool", 0, OPTION_COUNT, &pool, "N", "transactions that wait in a shard (100000)", 0},
         {"max-pool-bytes", 0, OPTION_SIZE, &pool_bytes, "SIZE", "memory of the transactions that wait in a shard (64M)",
@@ -323,7 +329,9 @@ int command_node(int argc, char **argv) {
     if (count < 0)
         return count == -2 ? EXIT_GOOD : EXIT_USAGE;
     struct node *node = calloc(1, sizeof *node);
-    struct ledger_config config = {.dir = memory ? NULL : data,
+    struct ledger_config config = {.dir = memory ? NULL
+                                          : data ? data
+                                                 : "data",
                                    .workers = (unsigned)shard_workers,
                                    .quantum = quantum,
                                    .max_pool = pool,
@@ -342,10 +350,16 @@ int command_node(int argc, char **argv) {
     int status = node ? EXIT_GOOD : EXIT_BAD;
     if (!node)
         complain(me, "no memory");
+    else if (memory && data)
+        status = (complain(me, "--memory keeps nothing: it cannot be given with --data"), EXIT_USAGE);
+    else if (data && !*data)
+        status = (complain(me, "--data: the name of a directory is missing"), EXIT_USAGE);
     else if (shard_workers > 1024 || workers > 1024)
         status = (complain(me, "at most 1024 workers"), EXIT_USAGE);
     else if (connections == 0 || connections > 1000000)
         status = (complain(me, "--max-connections: 1 to 1000000"), EXIT_USAGE);
+    else if (per_address > connections)
+        status = (complain(me, "--max-per-address: at most --max-connections"), EXIT_USAGE);
     else if (context_parse(&node->context, source))
         status =
             (complain(me, "--context: '%s' is not wall, file:PATH or http://HOST[:PORT][/PATH]", source), EXIT_USAGE);
@@ -357,7 +371,8 @@ int command_node(int argc, char **argv) {
             node->auth.hosts[node->auth.host_count++] = hosts.values[i];
         status = open_listener(node, listen, token_file, &listener);
         if (status == EXIT_GOOD)
-            status = run_node(node, &config, &runtime, listener, (unsigned)connections, token_file);
+            status = run_node(node, &config, &runtime, listener, (unsigned)connections,
+                              (unsigned)(per_address ? per_address : (connections + 1) / 2), token_file);
     }
     weft_close(listener);
     free(node);

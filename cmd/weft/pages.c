@@ -53,6 +53,8 @@ struct walk {
     struct bytes value;
     struct tree found;
     bool numbers; /* keys are numbers: the tree of free pages */
+    bool brief;   /* pages_check: large values are not read, and what the disk cannot read is left out */
+    bool left_out; /* something was */
     pages_visit visit;
     void *arg;
     char *what;
@@ -194,9 +196,15 @@ static int claim(struct walk *walk, uint64_t number, uint64_t count) {
     return 0;
 }
 
-/* So many pages from one on, into `to`.  0, or 1: the disk cannot read them. */
+enum { LEFT_OUT = 2 };
+
+/* So many pages from one on, into `to`. 0; the disk cannot read them: 1, or LEFT_OUT. */
 static int read_pages(struct walk *walk, uint64_t number, uint64_t count, void *to) {
     int error = read_at(walk->fd, to, count * walk->meta.size, number * walk->meta.size);
+    if (error && walk->brief) {
+        walk->left_out = true;
+        return LEFT_OUT;
+    }
     return error ? bad(walk, "page %llu cannot be read: %s", (unsigned long long)number,
                        error == -EBADMSG ? "the file ends before it" : strerror(-error))
                  : 0;
@@ -266,11 +274,13 @@ static int take_value(struct walk *walk, const struct node *node) {
         if (claim(walk, first, count))
             return 1;
         bytes_clear(&walk->value);
-        unsigned char *pages = bytes_add(&walk->value, count * room);
+        uint64_t wanted = walk->brief && !walk->numbers ? 1 : count;
+        unsigned char *pages = bytes_add(&walk->value, wanted * room);
         if (!pages)
             return -ENOMEM;
-        if (read_pages(walk, first, count, pages))
-            return 1;
+        int error = read_pages(walk, first, wanted, pages);
+        if (error)
+            return error == LEFT_OUT ? 0 : 1;
         if (get64(pages) != first || get16(pages + 10) != LARGE || get32(pages + 12) != count)
             return bad(walk, "page %llu is not what its node says", (unsigned long long)first);
         walk->found.large += count;
@@ -289,7 +299,7 @@ static int take_page(struct walk *walk, uint64_t number, unsigned depth, unsigne
     bool leaf = depth + 1 == deepest;
     int error = claim(walk, number, 1);
     if (error || (error = read_pages(walk, number, 1, page)))
-        return error;
+        return error == LEFT_OUT ? 0 : error;
     size_t lower = get16(page + 12), upper = get16(page + 14);
     if (get64(page) != number || get16(page + 10) != (leaf ? LEAF : BRANCH))
         return bad(walk, "page %llu is not what its parent says", (unsigned long long)number);
@@ -341,8 +351,9 @@ static int take_whole(struct walk *walk, const struct tree *tree, bool numbers) 
     if (tree->depth == 0 || tree->depth > DEPTH_MAX)
         return bad(walk, "a tree's depth is %u", tree->depth);
     int error = take_page(walk, tree->root, 0, tree->depth, none, none);
-    if (!error && (walk->found.branches != tree->branches || walk->found.leaves != tree->leaves ||
-                   walk->found.large != tree->large || walk->found.entries != tree->entries))
+    if (!error && !walk->left_out &&
+        (walk->found.branches != tree->branches || walk->found.leaves != tree->leaves ||
+         walk->found.large != tree->large || walk->found.entries != tree->entries))
         return bad(walk, "a tree's figures are others");
     return error;
 }
@@ -361,27 +372,42 @@ static int take_all(struct walk *walk) {
     int error = take_whole(walk, &walk->meta.main, false);
     if (!error)
         error = take_whole(walk, &walk->meta.free, true);
-    for (uint64_t i = 2; !error && i <= walk->meta.last; i++)
+    for (uint64_t i = 2; !error && !walk->left_out && i <= walk->meta.last; i++)
         if (!walk->used[i])
             error = bad(walk, "page %llu belongs to nothing", (unsigned long long)i);
     return error;
 }
 
+static int take_file(struct walk *walk, unsigned older) {
+    struct meta metas[2];
+    int error = take_metas(walk->fd, metas, walk->what, walk->room) ? 1 : 0;
+    if (!error) {
+        walk->meta = metas[older];
+        error = take_all(walk);
+    }
+    free(walk->used);
+    free(walk->tiles);
+    for (int i = 0; i < DEPTH_MAX; i++)
+        free(walk->level[i]);
+    bytes_free(&walk->value);
+    return error;
+}
+
 int pages_walk_file(int fd, unsigned older, pages_visit visit, void *arg, uint64_t *txn, char *what, size_t room) {
     struct walk walk = {.fd = fd, .visit = visit, .arg = arg, .what = what, .room = room};
-    struct meta metas[2];
-    int error = take_metas(walk.fd, metas, what, room) ? 1 : 0;
-    if (!error) {
-        walk.meta = metas[older];
-        *txn = walk.meta.txn;
-        error = take_all(&walk);
-    }
-    free(walk.used);
-    free(walk.tiles);
-    for (int i = 0; i < DEPTH_MAX; i++)
-        free(walk.level[i]);
-    bytes_free(&walk.value);
+    int error = take_file(&walk, older);
+    *txn = walk.meta.txn;
     return error;
+}
+
+int pages_check(const char *path) {
+    char what[160];
+    struct walk walk = {.fd = open_file(path), .what = what, .room = sizeof what, .brief = true};
+    if (walk.fd < 0)
+        return walk.fd;
+    int error = take_file(&walk, 0);
+    close(walk.fd);
+    return error == 1 ? -EBADMSG : error;
 }
 
 int pages_walk(const char *path, unsigned older, pages_visit visit, void *arg, uint64_t *txn, char *what, size_t room) {

@@ -20,6 +20,9 @@ typedef int (*pages_visit)(void *arg, const void *key, size_t key_size, const vo
 /* The whole file, walked from one of its two meta pages: the newer (0), the older (1).  *txn: the number of the transaction it is from.
  * 0; 1: damaged, or cannot be read, and `what` says how; -ENOMEM; what visit returned. */
 int pages_walk(const char *path, unsigned older, pages_visit visit, void *arg, uint64_t *txn, char *what, size_t room);
+/* Every page that LMDB would follow, before it writes: as pages_walk of the newer one, but values on pages of their own are not read, and pages that the disk cannot
+ * read are left out. 0; -EBADMSG; -ENOMEM; -errno. */
+int pages_check(const char *path);
 /* The same of an open file. */
 int pages_walk_file(int fd, unsigned older, pages_visit visit, void *arg, uint64_t *txn, char *what, size_t room);
 

@@ -7,6 +7,7 @@
 #include "client.h"
 #include "commands.h"
 #include "options.h"
+#include "rpc.h"
 
 #define SECOND INT64_C(1000000000)
 
@@ -237,16 +238,48 @@ static int ask(struct request *r, const struct question *q, const char **words, 
     return status;
 }
 
+/* "call METHOD PARAMS". The parameters become part of a larger text: what is wrong with them is found before, with their own positions. */
+static int call_given(struct request *r, const char *method, const char *params) {
+    char why[160];
+    json_t *json = rpc_decode(params, strlen(params), why, sizeof why);
+    if (!json) {
+        complain(me, "call: the parameters are not JSON: %s", why);
+        return EXIT_USAGE;
+    }
+    json_decref(json);
+    return call(r, method, params);
+}
+
 static int run(struct request *r, const char **words, int count) {
     if (!strcmp(words[0], "submit"))
         return submit(r, words + 1, count - 1);
     if (!strcmp(words[0], "call") && count >= 2 && count <= 3)
-        return call(r, words[1], count == 3 ? words[2] : "{}");
+        return call_given(r, words[1], count == 3 ? words[2] : "{}");
     for (size_t i = 0; i < sizeof questions / sizeof *questions; i++)
         if (!strcmp(words[0], questions[i].name))
             return ask(r, &questions[i], words + 1, count - 1);
     complain(me, "unknown command '%s'; try %s --help", words[0], me);
     return EXIT_USAGE;
+}
+
+/* "load" behind the options that it shares with the others: taken out. */
+static bool take_load(int argc, char **argv) {
+    static const char *const shared[] = {"-n", "--node", "-t", "--token-file"};
+    for (int i = 0, step; i < argc; i += step) {
+        step = 0;
+        for (size_t k = 0; k < sizeof shared / sizeof *shared && !step; k++) {
+            size_t size = strlen(shared[k]);
+            if (!strncmp(argv[i], shared[k], size) && (!argv[i][size] || argv[i][size] == '='))
+                step = argv[i][size] ? 1 : 2;
+        }
+        if (!step && !strcmp(argv[i], "load")) {
+            memmove(argv + 1, argv, (size_t)i * sizeof *argv);
+            return true;
+        }
+        if (!step)
+            break;
+    }
+    return false;
 }
 
 int command_tx(int argc, char **argv) {
@@ -264,7 +297,7 @@ int command_tx(int argc, char **argv) {
         {0},
     };
     const char *words[40];
-    if (argc && !strcmp(argv[0], "load"))
+    if (take_load(argc, argv))
         return command_load(argc - 1, argv + 1);
     int count = options_read(me, usage, options, argc, argv, words, 40);
     if (count == 0)

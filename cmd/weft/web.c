@@ -4,8 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <weft/fiber.h>
 
 #include "node.h"
+
+#define THROTTLED INT64_C(1000000000)
 
 static int say(weft_http *x, int status, const char *text) {
     return weft_http_reply(x, status, "text/plain; charset=utf-8", text, strlen(text));
@@ -120,6 +123,8 @@ static bool admit(struct node *node, weft_http *x, struct node_peer *peer, int *
         return false;
     case AUTH_THROTTLED:
         meter_count(&node->meter.throttled);
+        if ((*error = weft_sleep(THROTTLED))) /* so that a connection makes one try per second */
+            return false;
         weft_http_set(x, "Retry-After", "1");
         *error = say(x, 429, "too many wrong tokens\n");
         return false;

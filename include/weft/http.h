@@ -45,9 +45,14 @@ typedef struct weft_http_options {
     size_t stack_size;       /* of a connection's fiber; 0 = the runtime's */
     const char *server;      /* the Server field; NULL: none */
     bool no_date;            /* answers without a Date field */
+    /* Connections of one address; 0 = no limit. For one more, the server closes the connection of that address that has waited longest for a request, and
+     * at least 10 ms; without such a connection it closes the new one. */
+    unsigned max_per_address;
+    /* At max_connections, for one more: close the connection that has waited longest for a request, and at least 10 ms. */
+    bool close_waiting;
 } weft_http_options;
 
-#define WEFT_HTTP_OPTIONS_INIT {sizeof(weft_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false}
+#define WEFT_HTTP_OPTIONS_INIT {sizeof(weft_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, 0, false}
 
 /* A request, and its answer. */
 typedef struct weft_http weft_http;

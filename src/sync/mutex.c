@@ -52,17 +52,22 @@ int weft_mutex_lock(weft_mutex *mutex, weft_deadline until) {
 
 /* -- Unlocking ------------------------------------------------------------------------------------------- */
 
+static __attribute__((noinline)) int unlock_slow(struct wefti_sync *m, uint64_t me, uint64_t found) {
+    int error = found == (me | WEFTI_WAITERS) ? wefti_barge_give(m, &kind, me) : -EPERM;
+    if (!error)
+        wefti_note_unlock(m, WEFTI_A_MUTEX);
+    return error;
+}
+
 int weft_mutex_unlock(weft_mutex *mutex) {
     struct wefti_sync *m = sync_of(mutex);
     struct wefti_worker *w = wefti_worker_self();
     uint64_t me = wefti_me_on(w), found = me;
-    int error = 0;
     wefti_slice_note(w);
     if (WEFTI_UNLIKELY(!cas_release(&m->word, &found, 0))) /* U1, pairs with L1 */
-        error = found == (me | WEFTI_WAITERS) ? wefti_barge_give(m, &kind, me) : -EPERM;
-    if (WEFTI_LIKELY(!error))
-        wefti_note_unlock(m, WEFTI_A_MUTEX);
-    return error;
+        return unlock_slow(m, me, found);
+    wefti_note_unlock(m, WEFTI_A_MUTEX); /* only its address: the mutex may be gone */
+    return 0;
 }
 
 bool weft_mutex_is_mine(const weft_mutex *mutex) {

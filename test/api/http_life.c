@@ -318,6 +318,39 @@ static int too_many(void *unused) {
 }
 API_TEST(http_max_connections, "", .workers = {1, 2}) { io_run(too_many, NULL); }
 
+/* Connections that wait for a request make room for others: of their address, and when there are as many as there may be. */
+static int make_room(void *per_address) {
+    struct site site = SITE(serve_site);
+    if (per_address)
+        site.options.max_per_address = 2;
+    else
+        site.options.max_connections = 2, site.options.close_waiting = true;
+    site.options.head_timeout = 60000 * MS;
+    site_open(&site);
+    weft_io *slow = dial(&site);
+    say(slow, "GET /hello HTTP/1.1\r\nHost: "); /* and no more */
+    weft_io *idle = dial(&site);
+    say(idle, GET("/hello"));
+    hear(idle, HELLO);
+    CHECK_EQ(weft_sleep(150 * MS), 0); /* they have waited long enough */
+    weft_io *next = dial(&site);
+    say(next, GET("/hello"));
+    hear(next, HELLO);
+    char text[512]; /* it is told, and closed */
+    while (weft_read(slow, text, sizeof text, weft_after(10000 * MS)) > 0)
+        ;
+    CHECK_EQ(weft_read(slow, text, sizeof text, weft_after(10000 * MS)), 0);
+    CHECK_EQ(weft_close(slow), 0);
+    say(idle, GET("/hello")); /* had waited less long */
+    hear(idle, HELLO);
+    CHECK_EQ(weft_close(idle), 0);
+    CHECK_EQ(weft_close(next), 0);
+    site_close(&site);
+    return 0;
+}
+API_TEST(http_close_waiting, "", .workers = {1, 2}) { io_run(make_room, NULL); }
+API_TEST(http_max_per_address, "", .workers = {1, 2}) { io_run(make_room, ""); }
+
 #define CLIENTS 200
 
 static int many_client(void *arg) {

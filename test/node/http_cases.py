@@ -1,7 +1,8 @@
 """http_cases - HTTP: methods, types, sizes, malformed requests, Host and Origin, the fields of every answer."""
 import json
+import time
 
-from harness import Node, claim, equal, exchange, get, group, node
+from harness import Connection, Node, claim, equal, eventually, exchange, get, group, node
 
 INFO = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "node_info"})
 
@@ -108,6 +109,25 @@ def fields():
     nonce = policy.split("'nonce-")[1].split("'")[0]
     claim("the page has it", page.count(f'nonce="{nonce}"') == 2 and "@NONCE@" not in page, page[:200])
     claim("nothing from elsewhere", "http://" not in page and "https://" not in page and "//" not in [w[:2] for w in page.split('"')], "")
+
+
+@group
+def slow_connections():
+    """More than there may be, all in the middle of a request, do not make others wait."""
+    with Node("--max-connections", 20) as n:
+        slow = [Connection(n.port) for _ in range(40)]
+        for one in slow:
+            try:
+                one.send("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+            except OSError:  # closed for another
+                pass
+        began = time.monotonic()
+        for _ in range(5):
+            claim("served", eventually(lambda: get(n.port, "/metrics")[0] == 200), "")
+        took = time.monotonic() - began
+        claim("at once", took < 5, took)  # the head's timeout is 10 s
+        for one in slow:
+            one.close()
 
 
 @group

@@ -32,6 +32,9 @@ def command_line():
         (["node", "export", "--data", "a", "b", "c"], "'c' is one word too many"), (["node", "verify", "--data"], "needs a value"), (["tx"], "submit, or ask"), (["tx", "nonsense"], "unknown command"),
         (["tx", "submit"], "which shard"), (["tx", "submit", "a"], "which shard"), (["tx", "status", "a"], "missing"), (["tx", "block", "a", "x"], "no number"), (["tx", "info", "x"], "too many words"),
         (["tx", "info", "--node", "nonsense"], "no address"), (["tx", "info", "--node", "http://h:0"], "no address"), (["tx", "load", "--batch", "0"], "at least 1"),
+        (["tx", "-n", "http://127.0.0.1:1", "load", "--batch", "0"], "at least 1"), (["tx", "--node=http://127.0.0.1:1", "load", "--batch", "0"], "at least 1"),
+        (["node", "--memory", "--data", "d"], "cannot be given with --data"), (["node", "--data", ""], "is missing"), (["node", "--max-per-address", "2000"], "at most --max-connections"),
+        (["tx", "call", "shard_status", '{"shard":}'], "at byte 9"),
     ]:
         status, _, errors = weft(*words)
         claim(f"weft {' '.join(words)}", status == 2 and expected in errors, (status, errors))

@@ -255,11 +255,12 @@ TEST(lua_out_of_time, "") {
 }
 
 static bool is_tsan(void) {
-#ifdef __SANITIZE_THREAD__
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
     return true;
-#else
-    return false;
 #endif
+#endif
+    return false;
 }
 
 static int64_t cpu_ms(void) {
