@@ -234,7 +234,7 @@ struct wefti_processes {
     struct wefti_lock names_lock;
     struct wefti_names *names;
     _Atomic(struct wefti_handlers *) handlers; /* command.c */
-    _Atomic(struct wefti_relays *) relays; /* relay.c; NULL: there have been none */
+    struct wefti_relays *relays; /* relay.c; NULL: there have been none; under the lock */
     _Atomic(struct wefti_process_chunk *) chunk[WEFTI_PROCESS_CHUNKS];
     struct {
         uint64_t *map;

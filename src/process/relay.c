@@ -55,18 +55,19 @@ weft_pid weft_relay_pid(unsigned node, weft_pid theirs) {
 /* -- Nodes ------------------------------------------------------------------------------------------------------ */
 
 static struct wefti_relays *relays_of(struct wefti_processes *table) {
-    return load_acquire(&table->relays); /* pairs with the release in make */
+    wefti_lock_take(&table->lock);
+    struct wefti_relays *relays = table->relays;
+    wefti_lock_give(&table->lock);
+    return relays;
 }
 
 static struct wefti_relays *make(struct wefti_processes *table) {
-    struct wefti_relays *relays = relays_of(table);
-    if (relays || !(relays = wefti_alloc(sizeof *relays)))
-        return relays;
-    struct wefti_relays *there = NULL;
-    if (cas_acq_rel(&table->relays, &there, relays)) /* release: it is empty; acquire: another's */
-        return relays;
-    wefti_free(relays, sizeof *relays);
-    return there;
+    wefti_lock_take(&table->lock);
+    if (!table->relays)
+        table->relays = wefti_alloc(sizeof *table->relays);
+    struct wefti_relays *relays = table->relays;
+    wefti_lock_give(&table->lock);
+    return relays;
 }
 
 /* Nobody uses it any more. */

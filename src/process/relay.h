@@ -3,7 +3,7 @@
  * What.   A pid's highest byte is 1 for a process of the runtime, and node + 1 for one behind a relay.  Every lookup compares whole pids, so a
  *         pid of another node is found nowhere: only then, on the path that would return -ESRCH, is it handed on.
  * Lock.   wefti_relays.lock: the table of nodes, their users and monitors.  Taken last: no other lock is taken under it, and no
- *         user's function is called.
+ *         user's function is called.  Where the table is, the lock of the processes' table says, which is given back first.
  */
 #ifndef WEFTI_PROCESS_RELAY_H
 #define WEFTI_PROCESS_RELAY_H

@@ -5,8 +5,8 @@
  * Close.  A weft_io is closed as soon as its record goes, which ends the calls of helpers with -EBADF; the stream has entered it as a call
  *         does, so that it stays until the last reference goes, and a helper that begins later finds it closed.  A file has no such
  *         calls: it is closed with the last reference.
- * Who.    The record: under the process's lock.  `reading` and `writing` are set in a step of the process, and reset by the helper before it
- *         completes.
+ * Who.    The record: under the process's lock.  References and what is under way: under the stream's, which is taken last.  `at`: the one
+ *         command that is under way.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,8 +16,9 @@
 #include "process/helper.h"
 
 struct stream {
-    _Atomic uint32_t references;
-    _Atomic bool reading, writing;
+    struct wefti_lock lock; /* of the next three */
+    uint32_t references;
+    bool reading, writing;
     weft_io *io; /* NULL: a file */
     weft_file *file;
     off_t at; /* of a file; of the one command that is under way */
@@ -28,17 +29,32 @@ struct stream {
 static struct stream *stream_new(void) {
     struct stream *stream = wefti_alloc(sizeof *stream);
     if (stream)
-        store_relaxed(&stream->references, 1); /* nobody else has it yet */
+        stream->references = 1;
     return stream;
 }
 
-static void unref(struct stream *stream) {
-    if (sub_acq_rel(&stream->references, 1) != 1) /* release: our use of it; acquire: that of the others, to the last */
+/* done (may be NULL): a flag of it, which is reset. */
+static void unref_done(struct stream *stream, bool *done) {
+    wefti_lock_take(&stream->lock);
+    if (done)
+        *done = false;
+    bool last = --stream->references == 0;
+    wefti_lock_give(&stream->lock);
+    if (!last)
         return;
     if (stream->io)
         wefti_desc_leave(stream->io);
     weft_file_close(stream->file);
     wefti_free(stream, sizeof *stream);
+}
+static void unref(struct stream *stream) { unref_done(stream, NULL); }
+
+/* Has nobody else a reference?  Then nobody gets one, since the record is gone. */
+static bool is_last(struct stream *stream) {
+    wefti_lock_take(&stream->lock);
+    bool last = stream->references == 1;
+    wefti_lock_give(&stream->lock);
+    return last;
 }
 
 static struct stream *stream_of(const struct wefti_message *record) {
@@ -68,10 +84,13 @@ static struct stream *find(struct wefti_process *process, uint64_t number, struc
     wefti_lock_take(&process->lock);
     struct wefti_message *record = wefti_record_find(process, WEFTI_STREAM_KEY, number);
     struct stream *stream = record ? stream_of(record) : NULL;
-    if (record && taken)
+    if (record && taken) {
         wefti_record_take(process, record); /* with its reference */
-    else if (record)
-        add_relaxed(&stream->references, 1); /* the record has one */
+    } else if (record) {
+        wefti_lock_take(&stream->lock);
+        stream->references++;
+        wefti_lock_give(&stream->lock);
+    }
     wefti_lock_give(&process->lock);
     if (taken)
         *taken = record;
@@ -169,16 +188,8 @@ int wefti_command_stream_open(const weft_command *command, void *arg) {
 
 /* -- Reading and writing ---------------------------------------------------------------------------------------------- */
 
-static void read_done(void *held) {
-    struct stream *stream = held;
-    store_release(&stream->reading, false); /* with `at`, to the next begin */
-    unref(stream);
-}
-static void write_done(void *held) {
-    struct stream *stream = held;
-    store_release(&stream->writing, false); /* as above */
-    unref(stream);
-}
+static void read_done(void *held) { unref_done(held, &((struct stream *)held)->reading); }
+static void write_done(void *held) { unref_done(held, &((struct stream *)held)->writing); }
 
 static const weft_command_stream_io *asked_of(struct wefti_job_for *job) {
     return (const weft_command_stream_io *)(const void *)job->data;
@@ -214,19 +225,19 @@ static int begin(const weft_command *command, bool writes) {
     struct stream *stream = find(wefti_process_self(), asked->stream, NULL);
     if (!stream)
         return -EBADF;
-    bool reading = load_acquire(&stream->reading),
-         writing = load_acquire(&stream->writing); /* pair with the two above */
-    bool busy = stream->io ? (writes ? writing : reading) : reading || writing;
+    bool *flag = writes ? &stream->writing : &stream->reading;
+    wefti_lock_take(&stream->lock);
+    bool busy = stream->io ? *flag : stream->reading || stream->writing;
+    *flag |= !busy;
+    wefti_lock_give(&stream->lock);
     int error = busy ? -EBUSY : 0;
     if (!error) {
-        store_relaxed(writes ? &stream->writing : &stream->reading, true); /* the helper is begun after it */
         error = writes ? wefti_helper_go_with(command, write_all, "write a stream", stream, write_done)
                        : wefti_helper_go_with(command, read_some, "read a stream", stream, read_done);
         if (!error)
             return 0;
-        store_relaxed(writes ? &stream->writing : &stream->reading, false); /* it was not begun */
     }
-    unref(stream);
+    unref_done(stream, busy ? NULL : flag);
     return error;
 }
 
@@ -250,7 +261,7 @@ static void drop_reference(void *held) { unref(held); }
 static void close_file(struct wefti_job_for *job) {
     struct stream *stream = job->held;
     job->helper.error = 0;
-    if (load_acquire(&stream->references) != 1) /* pairs with unref: what the others did is done */
+    if (!is_last(stream))
         return;
     weft_file *file = stream->file;
     stream->file = NULL;
@@ -269,8 +280,7 @@ int wefti_command_stream_close(const weft_command *command, void *arg) {
     wefti_message_free(process->table, record);
     if (stream->io) {
         weft_io *io = stream->io;
-        if (load_acquire(&stream->references) ==
-            1) { /* pairs with unref: no call is under way, and the close is complete */
+        if (is_last(stream)) { /* no call is under way, and the close is complete */
             wefti_desc_leave(io);
             stream->io = NULL;
         }
