@@ -6,12 +6,13 @@
 static struct {
     pthread_mutex_t lock;
     int who[8192];
-    unsigned count;
+    atomic_uint count; /* entries that are complete */
 } log_ = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static weft_poll note(weft_task *self, void *state) {
     pthread_mutex_lock(&log_.lock);
-    log_.who[log_.count++] = (int)(intptr_t)state;
+    log_.who[log_.count] = (int)(intptr_t)state;
+    log_.count++;
     pthread_mutex_unlock(&log_.lock);
     return weft_done(self, 0, NULL);
 }
@@ -42,7 +43,7 @@ API_TEST(deque_batches_of_seventeen, "W9 W13 W14", ON_DEQUE, .workers = {1}) {
     for (intptr_t i = 0; i < 20; i++)
         REQUIRE_EQ(weft_go(rt, note, (void *)i, NULL), 0);
     blocker.release = true;
-    REQUIRE_EVENTUALLY(weft_stats_live(rt) == 0);
+    REQUIRE_EVENTUALLY(log_.count == 20 && weft_stats_live(rt) == 0);
     /* 0 first, then 16 newest first; the look at the global queue that is due now and then may bring the last three in
      * between, each batch oldest first. */
     CHECK_EQ(fixture_stats(rt).global_fetches, fetches + 2);

@@ -83,7 +83,8 @@ static int send_as(void *arg) {
 }
 static int count_family(void *state, const weft_message *events, size_t count, weft_step *out) {
     int *started = state;
-    parent_ = weft_self();
+    if (!*started)
+        parent_ = weft_self();
     for (; *started < CHILDREN; ++*started) {
         weft_process_spec spec = of_fiber(send_as, (void *)(uintptr_t)*started);
         uint64_t monitor;

@@ -15,7 +15,7 @@ static struct {
     stage_fn stage[STAGES];
     unsigned count;
     int error[STAGES], later[STAGES]; /* of the tag `stage`; of 100 + stage */
-    unsigned char data[STAGES][512];
+    _Alignas(16) unsigned char data[STAGES][512];
     size_t size[STAGES];
     int messages;
 } sequence; /* of the one process of a test; read after its end */

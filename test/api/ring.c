@@ -7,7 +7,7 @@ static struct {
     pthread_mutex_t lock;
     int who[2048];
     uint64_t fetches[2048];
-    unsigned count;
+    atomic_uint count; /* entries that are complete */
 } log_ = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static weft_stats sum(void) { return fixture_stats(weft_runtime_current()); }
@@ -16,7 +16,8 @@ static weft_stats sum(void) { return fixture_stats(weft_runtime_current()); }
 static weft_poll note(weft_task *self, void *state) {
     pthread_mutex_lock(&log_.lock);
     log_.who[log_.count] = (int)(intptr_t)state;
-    log_.fetches[log_.count++] = sum().global_fetches;
+    log_.fetches[log_.count] = sum().global_fetches;
+    log_.count++;
     pthread_mutex_unlock(&log_.lock);
     return weft_done(self, 0, NULL);
 }
@@ -136,8 +137,9 @@ static weft_poll chain(weft_task *self, void *state) {
 
 API_TEST(ring_never_sleeps_on_its_slot, "B22", ON_RING, .workers = {1, 2}) {
     weft_runtime *rt = fixture_begin_patient();
+    static atomic_uint left;
     for (unsigned links = 1; links <= 50; links++) {
-        atomic_uint left = links;
+        left = links;
         REQUIRE_EVENTUALLY(weft_stats_parked(rt) == weft_runtime_workers(rt));
         REQUIRE_EQ(weft_go(rt, chain, &left, NULL), 0);
         REQUIRE_EVENTUALLY(left == 0 && weft_stats_live(rt) == 0);

@@ -140,7 +140,7 @@ static weft_poll loop(weft_task *self, void *unused) {
         config.keep_results = true;
         REQUIRE_EQ(weft_nursery_create(NULL, &config, &nursery), 0);
     }
-    while ((slice.ran < 8 || slice.ticked < 2) && slice.calls < slice_limit(task.call->most)) {
+    while (!slice_is_enough() && slice.calls < slice_limit(task.call->most)) {
         int error = task.call->call(self);
         if (error == -EAGAIN)
             return WEFT_PENDING;
@@ -168,7 +168,7 @@ static void check(const struct poll_call *c) {
     REQUIRE_EQ(weft_go(NULL, loop, NULL, &looping), 0);
     CHECK_EQ(fixture_finish(looping).status, 0);
     /* Under sim the seed decides who is polled after it, and it may be the loop again, several times. */
-    if (slice.ran < 8 || slice.ticked < 2 || slice.gap > (fixture_on("sim") ? 50 : 2) * c->most || task.polls < 8)
+    if (!slice_is_enough() || slice.gap > (fixture_on("sim") ? 50 : 2) * c->most || task.polls < 4)
         harness_note(__FILE__, __LINE__,
                      "%s: %lu calls in %u polls, the other ran %u times, after up to %lu, the ticker %u times", c->name,
                      slice.calls, task.polls, slice.ran, slice.gap, slice.ticked);
