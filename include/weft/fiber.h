@@ -71,14 +71,24 @@ typedef struct weft_fiber_spec {
 
 #define WEFT_FIBER_SPEC_INIT {sizeof(weft_fiber_spec), 0, 0, 0, 0, false, false, 0, 0, 0}
 
-/* Start a fiber; as weft_spawn in every other way.  Its stack is bound when it first runs: should there be none then, it ends
- * with -ENOMEM without being entered.
- * A fiber without a handle that ends with an error other than -ECANCELED is counted (weft_stats.failed), and the first one of a runtime is
- * reported on stderr.  In a nursery the owner's await returns the error instead.
- * Returns 0; -EINVAL (no function, no runtime, stack_size above 1 GiB); -E2BIG; -ENOMEM (also: the system has refused a stack, and
- * none has been given back since); -EAGAIN; -ESHUTDOWN; of a runtime with a profile, or with a fund, budget or capability in the
- * spec: -EDQUOT (the fund has too little, or the capability's max_tasks are there); -EPERM (see <weft/cap.h>); -EINVAL (a budget or capability, and
- * nothing that it could come out of; a fund of another runtime); -ECANCELED (the spawner could not pay, waited, and was cancelled). */
+/* Starts a fiber; as weft_spawn in every other way.
+ *
+ * The stack is bound when the fiber first runs.  If there is none then, the fiber ends with -ENOMEM
+ * without being entered.  A fiber without a handle that ends with an error other than -ECANCELED is
+ * counted (weft_stats.failed), and the first one of a runtime is reported on stderr.  In a nursery
+ * the owner's await returns the error instead.
+ *
+ * Returns 0, or
+ *   -EINVAL     no function, no runtime, a stack larger than 1 GiB, a budget or capability without
+ *               a fund that it could come out of, or a fund of another runtime
+ *   -E2BIG      a spec of a newer header, with a field set that this library does not know
+ *   -ENOMEM     no memory, or the system has refused a stack and none has been given back since
+ *   -EAGAIN     from outside, and the global queue is at its capacity; retry later
+ *   -ESHUTDOWN  the runtime is stopping
+ *   -EDQUOT     the fund has too little, or as many tasks as the capability's max_tasks exist
+ *   -EPERM      the profile or the capability does not allow it, see <weft/cap.h>
+ *   -ECANCELED  the spawner could not pay, and was cancelled while it waited
+ */
 WEFT_API WEFT_MUST_USE int weft_fiber_spawn(weft_runtime *rt, const weft_fiber_spec *spec, weft_task **handle);
 
 /* The short form. */
@@ -95,19 +105,29 @@ WEFT_API void weft_fiber_result(void *value);
  * other threads run. */
 WEFT_API int weft_yield(void);
 
-/* Wait.  Never early; at most 1 ms late, plus scheduling delay.  In a fiber others run meanwhile; a plain thread sleeps.  A time of 0, or one that
- * has passed, is a call like any other: it yields when the slice is used up.  To yield at once, call weft_yield.
- * May suspend.
- * Returns 0; -ECANCELED; -EINVAL (in a poll task: it would stop its worker; see weft_sleep_poll). */
+/* Waits.  Never ends early; at most 1 ms late, plus scheduling delay.
+ *
+ * In a fiber others run meanwhile; a plain thread sleeps.  With a time of 0, or one that has
+ * passed, the call yields only if the slice is used up.  To yield at once, call weft_yield.
+ *
+ * Returns 0, or
+ *   -EINVAL     in a poll task, whose worker it would stop; see weft_sleep_poll
+ *   -ECANCELED  the fiber has been cancelled
+ * May suspend. */
 WEFT_API int weft_sleep(int64_t ns);
 WEFT_API int weft_sleep_until(weft_deadline until);
 
-/* A point at which the fiber may be asked to let others run, and learns of its cancellation: for loops that never wait.  Yields
- * when it has had the worker for about a millisecond; under `reactor` when that asks it to, after 10 ms.  A fiber that `reactor` had to
- * ask 1,000 times in a row, without ever waiting or yielding by itself, has failed: it is cancelled, and its status will be -ETIME.  Other
- * library calls honour such a request as well, but do not count.
- * Costs a few nanoseconds.
- * Returns 0; -ECANCELED; -EINVAL (in a poll task). */
+/* Lets others run if the fiber has had its worker for about 1 ms, and reports a cancellation: for
+ * loops that never wait.  Costs a few nanoseconds.
+ *
+ * Under `reactor` it yields when the control thread requests it, after 10 ms.  A fiber that gets
+ * 1,000 requests in a row, without waiting or yielding by itself, has failed: it is cancelled, and
+ * its status is -ETIME.  Other library calls honour such a request as well, but are not counted.
+ *
+ * Returns 0, or
+ *   -EINVAL     in a poll task
+ *   -ECANCELED  the fiber has been cancelled
+ */
 WEFT_API int weft_checkpoint(void);
 
 /* A shield with an end: as weft_shield, but from `until` on the fiber's waits return -ECANCELED all the same, if it has been

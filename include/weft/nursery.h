@@ -82,11 +82,17 @@ WEFT_API WEFT_MUST_USE int weft_nursery_init(weft_nursery *n, weft_runtime *rt, 
 /* The same in memory of its own, given back with weft_nursery_destroy; also for poll tasks.  Returns also -ENOMEM. */
 WEFT_API WEFT_MUST_USE int weft_nursery_create(weft_runtime *rt, const weft_nursery_config *config, weft_nursery **out);
 
-/* Give back what weft_nursery_create gave.  If it has not been awaited, its children are cancelled, and awaited: may suspend.  In a poll task, or in its
- * drop function, nothing is awaited: the nursery goes when its last child has ended.  NULL is allowed; so is one of weft_nursery_init, whose memory
- * stays the caller's.
- * Call from: the owner.  A fiber that ends without having done so does it then.
- * Returns as weft_nursery_await, and 0 if no child was left to cancel; 0 in a poll task; on -EACCES, -EDEADLK, -EBUSY and -EINVAL nothing has happened. */
+/* Frees a nursery of weft_nursery_create.  If it has not been awaited, its children are cancelled,
+ * and awaited.
+ *
+ * In a poll task, or in its drop function, nothing is awaited: the nursery is freed when its last
+ * child has ended.  NULL is allowed; so is a nursery of weft_nursery_init, whose memory stays the
+ * caller's.  A fiber that ends without destroying its nurseries does so then.
+ *
+ * Returns 0 in a poll task and for NULL, else as weft_nursery_await: -ECANCELED if there were
+ * children to cancel, and none failed.  After -EACCES, -EDEADLK, -EBUSY and -EINVAL the nursery
+ * still exists.
+ * Call from the owner.  May suspend. */
 WEFT_API int weft_nursery_destroy(weft_nursery *n);
 
 /* Start a child.  As weft_fiber_spawn, but it belongs to the nursery.  Dropping the handle does not detach it.
@@ -98,17 +104,25 @@ WEFT_API WEFT_MUST_USE int weft_nursery_spawn(weft_nursery *n, const weft_fiber_
 /* The short form. */
 WEFT_API int weft_nursery_go(weft_nursery *n, weft_fiber_fn fn, void *arg, weft_task **handle);
 
-/* Wait until every child has ended; then the nursery is CLOSED or CANCELLED, nobody knows of it any more, and its memory is the caller's.
- * Should the owner be cancelled while it waits, the children are cancelled, and waited for all the same.  Awaiting again returns the same.
- * Call from: the owner, a fiber (others run meanwhile) or a plain thread (it sleeps).  May suspend.  Newest nursery first.  What one plain thread made another
- * may await: threads have no names here.
- * A thread that drives the runtime must not: nobody would drive it.
- * Suspends: unless there is no child left.
- * Returns the first child's negative status; else -EDQUOT (a child was refused for lack of budget, see weft_fund_refuse, and ended with
- * -ECANCELED), -ETIMEDOUT (its deadline passed, or that of a weft_timeout), -ECANCELED (cancelled), or 0.
- * Every child's handle knows of its end then: weft_task_is_done is true, and weft_join need not wait.
- * Not waited, and nothing has changed: -EDEADLK (the caller is one of its children), -EACCES (not the owner), -EBUSY (another thread awaits it, or a
- * newer nursery of this fiber is still open), -EINVAL (in a poll task; or never opened, all zero).  weft_nursery_state_of tells these from a child's. */
+/* Waits until every child has ended.  Then the nursery is CLOSED or CANCELLED, and its memory is
+ * the caller's.
+ *
+ * If the owner is cancelled while it waits, the children are cancelled, and still waited for.
+ * Awaiting again returns the same.  A fiber awaits its newest nursery first.  A nursery that a
+ * plain thread opened may be awaited by any plain thread, but not by one that drives the runtime, since
+ * the children would not run then.  After the wait every child's handle reports the end:
+ * weft_task_is_done is true, and weft_join does not wait.
+ *
+ * Returns 0, the negative status of the first child that failed, or
+ *   -EDQUOT     a child was refused for lack of budget (weft_fund_refuse) and ended with -ECANCELED
+ *   -ETIMEDOUT  the deadline of the nursery, or of a weft_timeout, has passed
+ *   -ECANCELED  the nursery was cancelled
+ * or, without having waited or changed anything (weft_nursery_state_of tells these from a child's),
+ *   -EDEADLK    the caller is one of the children
+ *   -EACCES     the caller is not the owner
+ *   -EBUSY      another thread awaits it, or a newer nursery of this fiber is open
+ *   -EINVAL     in a poll task, or the nursery was never opened (all zero)
+ * Call from the owner, a fiber or a plain thread.  May suspend. */
 WEFT_API int weft_nursery_await(weft_nursery *n);
 
 /* Await in a poll task, which made it: `wait` is in its state (weft_wait_end in its drop function, then weft_nursery_destroy).
@@ -128,8 +142,16 @@ WEFT_API int weft_nursery_await_poll(weft_nursery *n, weft_task *self, weft_wait
  * What has not been asked for is gone when the nursery has been awaited.
  * Call from: as weft_nursery_await, but newer nurseries may be open.
  * Suspends: unless one has ended already.  A cancelled owner still gets these; where it would have to wait, it gets -ECANCELED.
- * Returns 0; -ECHILD (all that there were have been given: none is left); -ETIMEDOUT; -ECANCELED; -EBUSY (another thread waits); -EDEADLK and -EACCES as
- * weft_nursery_await; -EINVAL (in a poll task; or without keep_results). */
+ *
+ * Returns 0, or
+ *   -EINVAL     in a poll task, without keep_results, or the nursery was never opened (all zero)
+ *   -ECHILD     no child is left whose end has not been given
+ *   -ETIMEDOUT  no child ended before the deadline
+ *   -ECANCELED  the owner was cancelled, and no child has ended
+ *   -EBUSY      another thread waits
+ *   -EDEADLK    the caller is one of the children
+ *   -EACCES     the caller is not the owner
+ */
 WEFT_API WEFT_MUST_USE int weft_nursery_next(weft_nursery *n, weft_result *result, const weft_task **which,
                                              weft_deadline until);
 /* The same in a poll task, as weft_nursery_await_poll: -EAGAIN (return WEFT_PENDING, and ask again when polled). */
@@ -142,11 +164,19 @@ WEFT_API void weft_nursery_close(weft_nursery *n);
 /* Cancel every child, and what belongs to them.  Idempotent; does nothing when nothing is left.  Call from where weft_nursery_spawn may be called. */
 WEFT_API void weft_nursery_cancel(weft_nursery *n);
 
-/* From `until` on it is as if cancelled, with WEFT_REASON_TIMEOUT, and await returns -ETIMEDOUT: whatever the owner is doing; one that
- * has passed acts before this returns.  Moves an earlier or later one; WEFT_NEVER takes it away.  Not one that has passed meanwhile, whether or not anybody
- * has had the time to act on it: what has been cancelled stays so.
- * Call from: the owner.
- * Returns 0; -EACCES; -EINVAL (never opened, all zero); -ENOMEM, -EAGAIN, -ESHUTDOWN as weft_spawn: then there is none. */
+/* Cancels the nursery at `until`, with WEFT_REASON_TIMEOUT, whatever the owner is doing then; await
+ * returns -ETIMEDOUT.  A deadline that has passed cancels before this call returns.
+ *
+ * A second call replaces the deadline, and WEFT_NEVER removes it.  A deadline that has passed
+ * meanwhile is neither replaced nor removed.
+ *
+ * Returns 0, or
+ *   -EINVAL     the nursery was never opened (all zero)
+ *   -EACCES     the caller is not the owner
+ *   -ENOMEM     no memory; the nursery has no deadline then
+ *   -EAGAIN     as weft_spawn; the nursery has no deadline then
+ *   -ESHUTDOWN  the runtime is stopping; the nursery has no deadline then
+ * Call from the owner. */
 WEFT_API int weft_nursery_set_deadline(weft_nursery *n, weft_deadline until);
 
 /* -- Looking ---------------------------------------------------------------------------------------- */

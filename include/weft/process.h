@@ -59,12 +59,23 @@ typedef struct weft_message {
 
 /* -- Sending ---------------------------------------------------------------------------------------- */
 
-/* Copy a message into a mailbox.  rt NULL: the caller's runtime.  From anywhere.  `data` may be NULL only with a size of 0, here and below.
- * Returns 0; -ESRCH (no such process, or it has ended); -ENOBUFS (its mailbox is full, and its policy is to refuse); -EMSGSIZE (larger
- * than 4 GiB, or than its mailbox); -ENOMEM; -EINVAL (no runtime).  With the policy `block` it waits in a fiber or thread: then also
- * -ECANCELED.  (In a step of a class, and for room in one's own mailbox, it does not wait: -ENOBUFS.)
- * May suspend, whatever the mailbox: a fiber that sends again and again yields when its slice is used up.  Hold no lock over it that blocks
- * a thread. */
+/* Copies a message into a mailbox.  rt NULL: the caller's runtime.  `data` may be NULL only with a
+ * size of 0, here and below.
+ *
+ * If the mailbox is full and its policy is to block, a fiber or thread waits for room.  A step of a
+ * class does not wait, nor does a process that sends to itself.
+ *
+ * Returns 0, or
+ *   -EINVAL        no runtime
+ *   -ESRCH         no such process, or it has ended
+ *   -EHOSTUNREACH  the relay that leads to the process was detached, see <weft/relay.h>
+ *   -ENOBUFS       the mailbox is full, and the call does not wait
+ *   -EMSGSIZE      larger than 4 GiB, or than the mailbox
+ *   -ENOMEM        no memory
+ *   -ECANCELED     the fiber was cancelled while it waited
+ *   or the error of the relay's `send`
+ * May be called from anywhere.  May suspend, also if the mailbox has room: a fiber yields when its
+ * slice is used up, so it must not hold a lock that blocks a thread. */
 WEFT_API int weft_send(weft_runtime *rt, weft_pid to, uint64_t tag, const void *data, size_t size);
 
 /* The same, but never waits, nor yields; it spends the slice.  -ENOBUFS also when the policy is to block. */
@@ -94,10 +105,15 @@ WEFT_API int weft_reply(const weft_message *to, const void *data, size_t size);
 /* What to take: true takes the message.  Must not receive or ask itself (-EDEADLK). */
 typedef bool (*weft_filter_fn)(const weft_message *message, void *arg);
 
-/* The first message or system event that the filter takes (NULL: any); the others keep their places.  The message stays valid until the next call.
- * One that never has to wait lets others run all the same, about once a millisecond (with the reactor, every 64 messages); not with WEFT_NOW.
- * Returns 0; -ETIMEDOUT; -ECANCELED (it is to end: also when there are messages); -EINVAL (not in a process that is a fiber); -EDEADLK (in a
- * filter, or in a release function of a message that it lets go). */
+/* Takes the first message or system event that the filter accepts (NULL: any); the others keep
+ * their places.  The message stays valid until the next call.
+ *
+ * Returns 0, or
+ *   -EINVAL     not in a process that is a fiber
+ *   -EDEADLK    in a filter, or in a release function of a message that it lets go
+ *   -ETIMEDOUT  no such message came before the deadline
+ *   -ECANCELED  the process is to end; also if there are messages
+ * May suspend; with WEFT_NOW it does not. */
 WEFT_API int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_deadline until);
 
 /* -- A process that is a class ------------------------------------------------------------------------ */

@@ -91,11 +91,17 @@ typedef struct weft_config {
      0,                                                                                                                \
      0}
 
-/* Start a runtime.  `config` may be NULL.  If the system refuses some of the threads, the runtime
+/* Starts a runtime.  `config` may be NULL.  If the system refuses some of the threads, the runtime
  * starts with fewer workers, at least one (weft_runtime_workers tells).
- * Returns 0; -EINVAL (unknown scheduler, profile or poller, more than 1,024 workers, more than 65,536 I/O completions, stacks above 1 GiB, malformed values, also in
- * the environment: which it is, is said on stderr); -E2BIG (a config from a newer header that sets something this library does not
- * know); -ENOMEM; -EAGAIN (not a single thread could be started).  On failure nothing is left running. */
+ *
+ * Returns 0, or, with nothing left running,
+ *   -EINVAL  an unknown scheduler, profile or poller, more than 1,024 workers, more than 65,536 I/O
+ *            completions, stacks above 1 GiB, or a malformed value, also in the environment; a line
+ *            on stderr names it
+ *   -E2BIG   a config of a newer header, with a field set that this library does not know
+ *   -ENOMEM  no memory
+ *   -EAGAIN  not a single thread could be started
+ */
 WEFT_API WEFT_MUST_USE int weft_runtime_create(const weft_config *config, weft_runtime **out);
 
 /* Stop a runtime: refuse new tasks from outside, let the accepted ones finish until `until`, then

@@ -12,8 +12,8 @@
  * Slices.    A call that may suspend yields when the caller's slice is used up, before it takes anything (<weft/fiber.h>); the _poll form
  *            then returns -EAGAIN, and its task is polled again.  Calls that never suspend, and WEFT_NOW, only spend the slice.
  * Deadlines. Each wait ends at `until` with -ETIMEDOUT.  WEFT_NOW tries and never waits; WEFT_NEVER has no limit.
- * Cancelled  fibers get -ECANCELED where they would have to wait; what can be had without waiting they still get.  Who gives up,
- *            for whatever reason, has nothing, and nothing is lost with him: what was on its way to him goes to the next.
+ * Cancelled  fibers get -ECANCELED where they would have to wait; what can be had without waiting they still get.  A wait that fails
+ *            has taken nothing: what was about to be granted to it goes to the next waiter.
  * Polls.     weft_x_poll(&x, self, &wait) returns -EAGAIN while the task has to wait: return WEFT_PENDING and call it again when polled.
  *            `wait` lies in the task's state, all zero at first; its drop function calls weft_wait_end(&wait), which gives back
  *            what was granted to a task that was cancelled before it knew.  What a task has taken (a mutex, a permit) it gives back

@@ -53,10 +53,18 @@ typedef struct weft_tls_options {
 
 #define WEFT_TLS_OPTIONS_INIT {sizeof(weft_tls_options), 0, 0, 0, 0, 0, false, false, false, false, 0, 0}
 
-/* Make one.  options may be NULL for a client.  Reads files, so not on a busy server's worker.
- * Returns 0; -EINVAL (a server without a certificate, a key that does not belong to it, a malformed alpn, a cipher list without a
- * known cipher); -ENOENT, -EACCES, ... (a file); -EBADMSG (no
- * PEM in it); -E2BIG; -ENOMEM. */
+/* Creates the configuration of a server or a client.  `options` may be NULL for a client.  Reads
+ * files, so do not call it on a worker of a busy server.
+ *
+ * Returns 0, or
+ *   -EINVAL   a server without a certificate, a key that does not belong to it, a malformed alpn,
+ *             or a cipher list without a known cipher
+ *   -ENOENT   a file does not exist
+ *   -EACCES   a file must not be read; other errors of open(2) and read(2) likewise
+ *   -EBADMSG  a file is not PEM
+ *   -E2BIG    options of a newer header, with a field set that this library does not know
+ *   -ENOMEM   no memory
+ */
 WEFT_API WEFT_MUST_USE int weft_tls_server(const weft_tls_options *options, weft_tls **out);
 WEFT_API WEFT_MUST_USE int weft_tls_client(const weft_tls_options *options, weft_tls **out);
 /* Connections that use it keep it.  NULL is allowed. */
