@@ -109,8 +109,8 @@ WEFT_API int weft_nursery_go(weft_nursery *n, weft_fiber_fn fn, void *arg, weft_
  *
  * If the owner is cancelled while it waits, the children are cancelled, and still waited for.
  * Awaiting again returns the same.  A fiber awaits its newest nursery first.  A nursery that a
- * plain thread opened may be awaited by any plain thread, but not by one that drives the runtime, since
- * the children would not run then.  After the wait every child's handle reports the end:
+ * plain thread opened may be awaited by any plain thread, but not by one that drives the runtime,
+ * since the children would not run then.  After the wait every child's handle reports the end:
  * weft_task_is_done is true, and weft_join does not wait.
  *
  * Returns 0, the negative status of the first child that failed, or

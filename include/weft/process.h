@@ -121,8 +121,9 @@ WEFT_API int weft_receive(weft_message *message, weft_filter_fn filter, void *ar
 typedef enum weft_step_status {
     WEFT_STEP_CONTINUE = 0, /* call me again soon, with what has come */
     WEFT_STEP_IDLE = 1, /* when a message comes */
-    WEFT_STEP_YIELD =
-        2, /* when a system event has come: a command that I have yielded has completed, or another; if there is no command, as CONTINUE */
+    /* When a system event has come: a command that I have yielded has completed, or another.  If no
+     * command is under way, as CONTINUE. */
+    WEFT_STEP_YIELD = 2,
     WEFT_STEP_DONE = 3, /* I have ended; `status` is the result */
     WEFT_STEP_UPGRADE = 4, /* go on as another class: `upgrade` */
 } weft_step_status; /* any other value ends the process with -EINVAL */

@@ -62,11 +62,12 @@ typedef enum weft_supervised {
 
 /* What weft_supervise does with an exhausted child, see <weft/budget.h>. */
 typedef enum weft_exhausted_policy {
-    WEFT_EXHAUSTED_REPORT =
-        0, /* only reports it: others recharge or refuse it (weft_fund_recharge, weft_fund_refuse) */
-    WEFT_EXHAUSTED_RECHARGE =
-        1, /* recharges it out of the fund it comes from; if the fund has too little, refuses it */
-    WEFT_EXHAUSTED_REFUSE = 2, /* refuses it: it ends, and counts as failed with -EDQUOT */
+    /* Reports the child only: others recharge or refuse it (weft_fund_recharge, weft_fund_refuse). */
+    WEFT_EXHAUSTED_REPORT = 0,
+    /* Recharges the child out of the fund it comes from; refuses it if the fund has too little. */
+    WEFT_EXHAUSTED_RECHARGE = 1,
+    /* Refuses the child: it ends, and counts as failed with -EDQUOT. */
+    WEFT_EXHAUSTED_REFUSE = 2,
 } weft_exhausted_policy;
 
 /* 0 means the default.  Times in ns. */
@@ -81,9 +82,10 @@ typedef struct weft_supervisor_config {
     double backoff_jitter; /* ... and random by so much either way; 0 = 0.1; below 0: none */
     int64_t stable; /* a child that has run for so long begins anew with the first pause; 0 = 5 s */
     int64_t grace; /* as weft_nursery_config, but 0 = 10 s */
-    /* Told of every start and end, and of exhausted children, on the supervisor's stack.  status: of WEFT_SUPERVISED_ENDED and _REFUSED.  May be
-     * NULL: then children that are left waiting exhausted, or refused, are reported on stderr.  May wait, but not receive messages: those are
-     * the supervisor's. */
+    /* Called for every start and end, and for exhausted children, on the supervisor's stack.  `status`
+     * has a meaning for WEFT_SUPERVISED_ENDED and _REFUSED.  NULL: children that wait exhausted, and
+     * refused ones, are reported on stderr.  It may wait, but must not receive messages: those are the
+     * supervisor's. */
     void (*report)(void *arg, size_t child, weft_supervised what, int status);
     void *report_arg;
 
@@ -93,7 +95,7 @@ typedef struct weft_supervisor_config {
     const weft_cap *cap; /* to spawn children with: needed under `sovereign` */
     weft_exhausted_policy on_exhausted;
     weft_budget recharge; /* how much a recharge gives; all 0 = WEFT_BUDGET_CHILD */
-    int64_t recharge_period; /* a child is recharged at most once in so long; 0 = whenever it is exhausted */
+    int64_t recharge_period; /* the least time between two recharges of a child; 0 = none */
     const weft_cap *recharge_cap; /* to recharge with: needed under `sovereign` */
 } weft_supervisor_config;
 

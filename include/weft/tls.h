@@ -20,8 +20,8 @@
  * Errors.    Beside those of <weft/io.h>: -EKEYREJECTED (the peer's certificate is not good, or not that host's), -EPROTO (what it says is not
  *            TLS, or no version, cipher or protocol is common to both), -ENOMEM.  They stay: every later call returns the same, but
  *            for weft_close.  weft_tls_why has words for them.
- * Strict.    TLS 1.2 at least, no renegotiation, no compression, no static RSA key exchange, no CBC.  A host's name must be one of the certificate's alternative names: its subject (CN)
- *            does not count (RFC 9525).
+ * Strict.    TLS 1.2 at least, no renegotiation, no compression, no static RSA key exchange, no CBC.  A host's name must be one of the
+ *            certificate's alternative names: its subject (CN) does not count (RFC 9525).
  * Stack.     A handshake needs some 20 KiB of stack: fibers of 64 KiB, the default, have them; those of 16 KiB do not.
  */
 #ifndef WEFT_TLS_H
