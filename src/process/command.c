@@ -62,7 +62,7 @@ static void answer(struct wefti_processes *table, weft_pid pid, struct wefti_mes
     message->from = WEFT_PID_NONE;
     message->error = error;
     struct wefti_process *process = wefti_process_find(table, pid); /* it is in its step */
-    bool open = process && wefti_mailbox_push_system(process, pid, message);
+    bool open = process && wefti_mailbox_push_system(table, process, pid, message);
     wefti_assert(open, pid);
 }
 

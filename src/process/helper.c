@@ -54,7 +54,7 @@ void wefti_helper_end(struct wefti_helper *helper) {
     } else {
         memcpy(record->bytes, helper->small, sizeof helper->small);
     }
-    if (!wefti_mailbox_push_system(process, helper->pid, record)) /* H2 */
+    if (!wefti_mailbox_push_system(table, process, helper->pid, record)) /* H2 */
         wefti_message_free(table, record);
 }
 

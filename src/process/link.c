@@ -91,7 +91,7 @@ void wefti_monitor_tell(struct wefti_processes *table, struct wefti_message *rec
     }
     struct wefti_process *process = wefti_process_find(table, to);
     record->error = reason;
-    if (!process || !wefti_mailbox_push_system(process, to, record))
+    if (!process || !wefti_mailbox_push_system(table, process, to, record))
         wefti_message_free(table, record);
 }
 

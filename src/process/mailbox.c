@@ -433,7 +433,7 @@ int wefti_mailbox_tell(struct wefti_processes *table, weft_pid to, uint8_t type,
         return -ENOMEM;
     message->from = from;
     message->error = error;
-    if (wefti_mailbox_push_system(process, to, message))
+    if (wefti_mailbox_push_system(table, process, to, message))
         return 0;
     wefti_message_free(table, message);
     return -ESRCH;
@@ -492,10 +492,11 @@ void wefti_mailbox_put_system(struct wefti_process *process, struct wefti_messag
     wefti_assert(open, generation); /* it is alive */
 }
 
-bool wefti_mailbox_push_system(struct wefti_process *process, weft_pid to, struct wefti_message *message) {
+bool wefti_mailbox_push_system(struct wefti_processes *table, struct wefti_process *process, weft_pid to,
+                               struct wefti_message *message) {
     bool first;
     if (WEFTI_UNLIKELY(!put(&process->messages, wefti_pid_generation(to), message, &first))) {
-        process = wefti_process_lock(process->table, to); /* bounded, or none */
+        process = wefti_process_lock(table, to); /* bounded, or none */
         if (!process)
             return false;
         bool bounded = process->bounded; /* else it had not begun when we looked */

@@ -335,7 +335,8 @@ static inline void wefti_message_show(struct wefti_message *message, weft_messag
 /* -- mailbox.c --------------------------------------------------------------------------------------------- */
 /* S1 and S2 of a message that is never refused: a system event, or the answer that a process with a bounded mailbox waits for.  process: the
  * slot of `to`.  Returns false if the process has ended: the message is still the caller's.  Takes the slot's lock. */
-bool wefti_mailbox_push_system(struct wefti_process *process, weft_pid to, struct wefti_message *message);
+bool wefti_mailbox_push_system(struct wefti_processes *table, struct wefti_process *process, weft_pid to,
+                               struct wefti_message *message);
 /* S1 under the lock of a process that is alive; wefti_mailbox_wake, S2, follows without the lock. */
 void wefti_mailbox_put_system(struct wefti_process *process, struct wefti_message *message);
 void wefti_mailbox_wake(struct wefti_process *process);

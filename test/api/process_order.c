@@ -438,6 +438,7 @@ API_TEST(process_order_events_before_flood, "W29 W30", .workers = {1}) {
 
 /* The runtime's stop is no event of a producer: it is read before the messages, however many there are. */
 static atomic_bool filled;
+static _Atomic weft_pid youngest; /* told after the others, since it is the youngest */
 static int stopped_when_full(void *arg) {
     (void)arg;
     fill(1, 1000);
@@ -454,7 +455,7 @@ static int stopped_at_once(void *arg) {
     fill(1, 1000);
     atomic_store(&filled, true);
     weft_message m;
-    while (weft_process_is_alive(NULL, weft_whereis(NULL, "first")))
+    while (!atomic_load(&youngest) || weft_process_is_alive(NULL, atomic_load(&youngest)))
         weft_yield();
     REQUIRE_EQ(weft_receive(&m, NULL, NULL, WEFT_NEVER), 0);
     CHECK_EQ(m.type, WEFT_MESSAGE_CANCEL);
@@ -463,9 +464,9 @@ static int stopped_at_once(void *arg) {
 API_TEST(process_order_stop_comes_first, "W35", .workers = {1, 2}) {
     for (uint32_t bound = 0; bound <= 10; bound += 10) {
         weft_runtime *rt = fixture_begin_patient();
-        weft_process_spec spec = of_fiber(sit, NULL);
-        spec.registered = "first"; /* told before the others are, since it is older */
-        REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, NULL), 0);
+        weft_process_spec spec;
+        weft_pid pid;
+        atomic_store(&youngest, 0);
         static const weft_fiber_fn fns[] = {stopped_when_full, stopped_at_once};
         for (int i = 0; i < 2; i++) {
             spec = of_fiber(fns[i], NULL);
@@ -477,6 +478,9 @@ API_TEST(process_order_stop_comes_first, "W35", .workers = {1, 2}) {
             REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, NULL), 0);
             REQUIRE_EVENTUALLY(atomic_load(&filled));
         }
+        spec = of_fiber(sit, NULL);
+        REQUIRE_EQ(weft_process_spawn(rt, &spec, &pid, NULL), 0);
+        atomic_store(&youngest, pid);
         CHECK_EQ(weft_process_stop_all(rt, fixture_soon(), NULL, 0), 0);
         fixture_end(rt);
     }

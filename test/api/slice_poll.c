@@ -167,8 +167,9 @@ static void check(const struct poll_call *c) {
     slice.ran = 0;
     REQUIRE_EQ(weft_go(NULL, loop, NULL, &looping), 0);
     CHECK_EQ(fixture_finish(looping).status, 0);
-    /* Under sim the seed decides who is polled after it, and it may be the loop again, several times. */
-    if (!slice_is_enough() || slice.gap > (fixture_on("sim") ? 50 : 2) * c->most || task.polls < 4)
+    /* A task that woke itself may be in the LIFO slot, which is polled up to 3 times in a row (B19).  Under sim the seed decides which task is
+     * polled after it, and it may be the loop again, several times. */
+    if (!slice_is_enough() || slice.gap > (fixture_on("sim") ? 50 : 4) * c->most || task.polls < 4)
         harness_note(__FILE__, __LINE__,
                      "%s: %lu calls in %u polls, the other ran %u times, after up to %lu, the ticker %u times", c->name,
                      slice.calls, task.polls, slice.ran, slice.gap, slice.ticked);

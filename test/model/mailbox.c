@@ -35,7 +35,7 @@ static void send(void *unused) {
     (void)unused;
     message.size = 7; /* plain */
     sent = mc_arg() == SYSTEM
-               ? wefti_mailbox_push_system(&process, wefti_process_pid(&process), &message)
+               ? wefti_mailbox_push_system(&table, &process, wefti_process_pid(&process), &message)
                : wefti_mailbox_send(&table, &process, wefti_process_pid(&process), &message, WEFT_NOW) == 0;
 }
 
@@ -81,7 +81,7 @@ static void send_message_and_event(void *unused) {
     message.type = WEFT_MESSAGE;
     event.type = WEFT_MESSAGE_DOWN;
     mc_assert(wefti_mailbox_send(&table, &process, wefti_process_pid(&process), &message, WEFT_NOW) == 0);
-    mc_assert(wefti_mailbox_push_system(&process, wefti_process_pid(&process), &event));
+    mc_assert(wefti_mailbox_push_system(&table, &process, wefti_process_pid(&process), &event));
 }
 
 MC_TEST(mailbox_order, .proves = "W29", .bound = 3, .outcomes = "0 1 2") {
@@ -138,7 +138,7 @@ MC_TEST(table_find_against_make, .leaks_ok = true, .bound = 3, .outcomes = "ther
     struct wefti_process *found = wefti_process_find(&table, first);
     mc_assert(!wefti_process_lock(&table, first));
     if (found)
-        mc_assert(!wefti_mailbox_push_system(found, first, &message));
+        mc_assert(!wefti_mailbox_push_system(&table, found, first, &message));
     mc_outcome(found ? "there" : "none");
     mc_join(a);
 }

@@ -11,11 +11,15 @@ static struct weft_runtime hand;
 static struct wefti_worker worker[2];
 static struct weft_task task[2]; /* being run: a wake only notes itself */
 
+static bool has_no_work(struct wefti_worker *w) { return w == NULL; }
+static const struct wefti_sched idle_sched = {.name = "model", .has_work = has_no_work};
+
 static struct wefti_alarm *begin(void) {
     hand.workers = 2;
     hand.worker = worker;
     for (uint32_t i = 0; i < 2; i++) {
         worker[i].rt = &hand;
+        worker[i].sched = &idle_sched;
         worker[i].index = i;
         worker[i].shared = true;
         store_relaxed(&worker[i].timers_next, INT64_MAX);

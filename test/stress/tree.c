@@ -108,9 +108,11 @@ static int nest(struct node *node) {
     if (world.sim && !frame->unsure)
         MUST(frame->first == 0 || result == frame->first);
     MUST(frame->errors ? result < 0 && result != -ECANCELED
-                       : result == 0 || result == -ECANCELED || result == -ETIMEDOUT);
+                       : result == 0 || result == -ECANCELED || result == -ETIMEDOUT || result == -EDQUOT);
     if (!frame->errors && result)
-        MUST(result == -ETIMEDOUT ? late || frame->asked : frame->asked || mine);
+        MUST(result == -EDQUOT      ? atomic_load(&world.refused) > 0
+             : result == -ETIMEDOUT ? late || frame->asked
+                                    : frame->asked || mine);
     if (!destroy) {
         weft_nursery_state state = weft_nursery_state_of(frame->n);
         MUST(weft_nursery_count(frame->n) == 0 && (state == WEFT_NURSERY_CLOSED || state == WEFT_NURSERY_CANCELLED));
@@ -332,8 +334,10 @@ static int treasurer(void *arg) {
             if (!error)
                 account(&more, 1);
             unlock();
-            if (error)
+            if (error) {
+                atomic_fetch_add(&world.refused, 1);
                 weft_fund_refuse(world.fund, task);
+            }
         }
     (void)arg;
     return error;
@@ -346,7 +350,7 @@ static int first(void *arg) {
     MUST(weft_join(tree, &result, WEFT_NEVER) == 0);
     weft_task_drop(tree);
     MUST(result.status == 0 || result.status == -ECANCELED || result.status == -ETIMEDOUT || result.status == -ENOTTY ||
-         result.status <= -1000);
+         result.status == -EDQUOT || result.status <= -1000);
     weft_task_cancel(keeper);
     MUST(weft_join(keeper, &result, WEFT_NEVER) == 0 && result.status == -ECANCELED);
     weft_task_drop(keeper);

@@ -49,7 +49,7 @@ static struct {
     weft_chan *chan;
     weft_fund *fund;
     int64_t out[5]; /* of the fund, that has not come back: what was used */
-    atomic_uint spawned, cancelled, failed, late, unawaited, exhausted; /* how much of it all there was */
+    atomic_uint spawned, cancelled, failed, late, unawaited, exhausted, refused; /* how much of it all there was */
 } world = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static unsigned key[KEYS];
 
