@@ -162,7 +162,7 @@ static void end_poll(struct wefti_poll_wait *poll) {
 }
 
 int weft_blocking_poll(const weft_blocking_spec *spec, weft_task *self, weft_wait *wait, int *result) {
-    if (wefti_slice_poll_heavy(self))
+    if (wefti_slice_poll(self))
         return -EAGAIN;
     struct wefti_worker *w = wefti_worker_here();
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
@@ -177,6 +177,7 @@ int weft_blocking_poll(const weft_blocking_spec *spec, weft_task *self, weft_wai
         if (!wefti_waiter_is_served(&job->waiter))
             return wefti_poll_waits(-EAGAIN, WEFTI_A_JOB);
         struct weft_pool *pool = job->pool;
+        wefti_slice_poll_through();
         poll->end = NULL;
         error = job->error;
         if (!error && result)

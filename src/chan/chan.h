@@ -264,13 +264,18 @@ int wefti_chan_wait(struct wefti_chan *ch, struct wefti_worker *w, struct wefti_
                     weft_deadline until, const char *what);
 /* -- control.c ------------------------------------------------------------------------------------------------ */
 
-/* Does the caller leave all waiters to a control thread?  A fiber that may wait, on worker `w` (or NULL). */
+/* Does the caller leave all waiters to a control thread?  A fiber on worker `w` (or NULL) that may wait: a cancelled fiber, or one whose
+ * deadline has passed, takes what is there at once, as with WEFT_NOW. */
+bool wefti_chan_may_wait(const struct wefti_worker *w, weft_deadline until);
 static inline bool wefti_chan_is_controlled(const struct wefti_worker *w, weft_deadline until) {
-    return WEFTI_UNLIKELY(w && w->central) && until > 0 && wefti_fiber_on(w);
+    return WEFTI_UNLIKELY(w && w->central) && until > 0 && wefti_chan_may_wait(w, until);
 }
 /* For such a caller, the lock is not held: 0; -EPIPE; -ENOMEM; or what a wait ends with. */
 int wefti_chan_send_controlled(struct wefti_chan *ch, struct wefti_worker *w, const void *value, weft_deadline until);
 int wefti_chan_recv_controlled(struct wefti_chan *ch, struct wefti_worker *w, void *value, weft_deadline until);
+/* values[*sent] and those after it, as many as have room, or one that it had to wait for; *sent moves on.  Errors as send_controlled. */
+int wefti_chan_send_many_controlled(struct wefti_chan *ch, struct wefti_worker *w, const char *values, size_t count,
+                                    size_t *sent, weft_deadline until);
 /* As many as are there: how many; or one that it had to wait for; or the error of that wait. */
 int wefti_chan_recv_many_controlled(struct wefti_chan *ch, struct wefti_worker *w, char *values, size_t count,
                                     weft_deadline until);

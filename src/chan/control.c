@@ -166,6 +166,11 @@ void wefti_chan_unpublish(struct wefti_chan *ch) {
     wefti_chan_lock_only(ch); /* it may not have given it back */
 }
 
+bool wefti_chan_may_wait(const struct wefti_worker *w, weft_deadline until) {
+    struct wefti_fiber *self = wefti_fiber_on(w);
+    return self && !wefti_fiber_must_end(self) && (until == WEFT_NEVER || until > wefti_now(w->rt));
+}
+
 /* -- Sending and receiving ---------------------------------------------------------------------------------------- */
 
 /* Under the lock: some waiter may be resolved.  True: wake the control thread. */
@@ -194,25 +199,38 @@ static void unlock_and_notify(struct wefti_chan *ch, struct wefti_worker *w, boo
         wefti_notify(w->rt, w); /* P2 */
 }
 
-int wefti_chan_send_controlled(struct wefti_chan *ch, struct wefti_worker *w, const void *value, weft_deadline until) {
+int wefti_chan_send_many_controlled(struct wefti_chan *ch, struct wefti_worker *w, const char *values, size_t count,
+                                    size_t *sent, weft_deadline until) {
     for (;;) {
+        size_t before = *sent;
+        bool full = false;
         wefti_chan_lock_only(ch);
         if (ch->closed) {
             wefti_bias_give(&ch->lock);
             return -EPIPE;
         }
-        if (ch->senders.first || ch->count >= ch->capacity)
-            return wait_controlled(ch, w, true, ch->receivers.first || ch->count < ch->capacity,
-                                   (void *)(uintptr_t)value, until); /* only read */
-        if (wefti_chan_put(ch, value)) {
-            unlock_and_notify(ch, w, ch->receivers.first);
-            return 0;
+        if (ch->senders.first || ch->count >= ch->capacity) {
+            int error = wait_controlled(ch, w, true, ch->receivers.first || ch->count < ch->capacity,
+                                        (void *)(uintptr_t)(values + before * ch->size), until); /* only read */
+            *sent += !error;
+            return error;
         }
-        wefti_bias_give(&ch->lock);
+        while (*sent < count && ch->count < ch->capacity && !full) {
+            full = !wefti_chan_put(ch, values + *sent * ch->size);
+            *sent += !full;
+        }
+        unlock_and_notify(ch, w, *sent > before && ch->receivers.first);
+        if (!full)
+            return 0;
         int error = wefti_chan_more(ch);
         if (error)
             return error;
     }
+}
+
+int wefti_chan_send_controlled(struct wefti_chan *ch, struct wefti_worker *w, const void *value, weft_deadline until) {
+    size_t sent = 0;
+    return wefti_chan_send_many_controlled(ch, w, value, 1, &sent, until);
 }
 
 /* The lock is held, and given back: nothing can be received without waiting. */

@@ -132,7 +132,7 @@ static __attribute__((noinline)) int give_up(struct wefti_chan *ch, struct wefti
                                              struct wefti_waiter *waiter, int error) {
     if (!wefti_waiter_give_up(waiter)) /* served after all, and the channel may be gone */
         return (int)waiter->result;
-    wefti_chan_lock(ch);
+    wefti_chan_lock_only(ch); /* settling could serve our own record, which has given up but is still in the list */
     ch->strays -= wefti_waiters_end(list, waiter);
     wefti_bias_give(&ch->lock);
     return error;
@@ -290,8 +290,7 @@ int weft_chan_send_many(weft_chan *handle, const void *values, size_t count, wef
     while (!error && sent < count) {
         struct wefti_worker *w = wefti_worker_here();
         if (wefti_chan_is_controlled(w, until)) {
-            error = wefti_chan_send_controlled(ch, w, (const char *)values + sent * ch->size, until);
-            sent += !error;
+            error = wefti_chan_send_many_controlled(ch, w, values, count, &sent, until);
             continue;
         }
         error = send_some(ch, values, count, &sent);

@@ -63,15 +63,12 @@ static inline void wefti_slice_use_heavy(weft_deadline until) {
 }
 
 /* The same for a _poll call of `self`, before anything else.  True: the slice is used up, `self` will be polled again, and the call
- * returns -EAGAIN. */
+ * returns -EAGAIN.  A call that then has to wait gets its unit back (wefti_poll_waits); a heavy one spends the rest when it is through. */
 bool wefti_slice_poll_end(struct wefti_worker *w, struct weft_task *self);
 static inline bool wefti_slice_poll(struct weft_task *self) {
     struct wefti_worker *w = wefti_worker_self();
     return wefti_slice_spend(w) && wefti_slice_poll_end(w, self);
 }
-static inline bool wefti_slice_poll_heavy(struct weft_task *self) {
-    struct wefti_worker *w = wefti_worker_self();
-    return wefti_slice_spend_heavy(w) && wefti_slice_poll_end(w, self);
-}
+static inline void wefti_slice_poll_through(void) { wefti_worker_self()->calls_left -= WEFTI_SLICE_HEAVY - 1; }
 
 #endif

@@ -119,9 +119,11 @@ static inline struct wefti_poll_wait *wefti_poll_wait_of(weft_wait *wait) {
  * poll counts; several for different things are told as "and others". */
 static inline int wefti_poll_waits(int error, enum wefti_waits what) {
     struct wefti_worker *w = error == -EAGAIN ? wefti_worker_self() : NULL;
-    if (w)
+    if (w) {
+        w->calls_left++; /* what wefti_slice_poll spent: a task may wait for more things than a slice has units */
         w->waits = (uint8_t)(what | (w->waits & WEFTI_WAITS_OTHERS) |
                              (w->waits && (w->waits & WEFTI_WAITS_MASK) != what ? WEFTI_WAITS_OTHERS : 0));
+    }
     return error;
 }
 /* Does it wait, and not in this way for this thing?  Then the call is refused with -EBUSY: what lies there is another's. */

@@ -71,7 +71,7 @@ static int enter(struct weft_io *io, const weft_stream_call *call) {
     if (call->self) {
         struct wefti_worker *w = wefti_worker_here();
         error = w && wefti_current(w) == call->self && !wefti_task_is_fiber(call->self) ? 0 : -EINVAL;
-        if (!error && wefti_slice_poll_heavy(call->self))
+        if (!error && wefti_slice_poll(call->self)) /* a wait of the stream below gives the unit back */
             error = -EAGAIN;
     } else {
         error = wefti_desc_begin(call->until);

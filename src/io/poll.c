@@ -49,7 +49,7 @@ static void append_poll(struct weft_io *io, weft_task *self, struct wefti_poll_w
 ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction, wefti_desc_fn *call,
                         void *arg, size_t full) {
     struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
-    if (wefti_slice_poll_heavy(self))
+    if (wefti_slice_poll(self))
         return -EAGAIN;
     ssize_t result = begin_poll(io, self, poll, direction);
     if (result)
@@ -76,6 +76,8 @@ ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, in
     } while (result == -EAGAIN && (io->ready[direction] || io->closed));
     if (result == -EAGAIN)
         append_poll(io, self, poll, direction);
+    else
+        wefti_slice_poll_through();
     wefti_desc_leave_locked(io);
     return result;
 }
