@@ -101,7 +101,7 @@ WEFT_API int weft_budget_left(weft_budget *left);
  *   -EINVAL     `memory` is NULL
  *   -ENOMEM     no memory
  *   -ECANCELED  the fiber was cancelled while it could not pay
- * May be called from any thread.  May suspend in a fiber with a budget. */
+ * May be called from any thread.  May suspend. */
 WEFT_API WEFT_MUST_USE int weft_alloc(size_t size, void **memory);
 /* Frees what weft_alloc has allocated.  NULL is allowed.  May be called from any thread.  Does not suspend. */
 WEFT_API void weft_free(void *memory);

@@ -10,7 +10,7 @@
  *                thread runs a blocking call
  *
  * Processes belong to cluster and sovereign, and to runtimes without a profile; core and service
- * refuse them with -EPERM.
+ * refuse them with -EPERM.  Under sovereign a process is a fiber: a class has no place for a capability.
  *
  * Under sovereign the capability for a spawn comes from the spec of the fiber or process, else from
  * the nursery (weft_nursery_config.cap), if its owner spawns.  weft_timeout_with and

@@ -13,6 +13,9 @@
  * Order.  The messages that one process sends to another reach the relay in the order in which they were sent.  A relay that keeps this order, and
  * delivers with one thread or fiber, keeps the order per sender.
  *
+ * Names.  A message for an unknown name goes from relay to relay until one knows it.  Relays that take names should form a tree: in a cycle, a
+ * message for a name that no runtime knows is passed on 16 times and fails with -ELOOP.
+ *
  * What crosses a relay: messages, replies, questions (weft_ask), monitors and their DOWN messages.  Links, cancels, exits, names in
  * weft_whereis and process groups do not: a pid of the other side is -ESRCH there.
  */
@@ -54,7 +57,8 @@ typedef struct weft_parcel {
 typedef struct weft_relay {
     size_t size; /* set by WEFT_RELAY_INIT */
     /* Takes a parcel for the other side; copies what it keeps.  Called in the task or thread that sends, by several at once, also while a
-     * process ends: it must not suspend or block, and must not be called again for the same parcel.
+     * process ends: it must not suspend or block.  A parcel is offered once.  A relay that cannot take a WEFT_PARCEL_DOWN must detach itself, or the
+     * process that monitors waits for ever: keep room for those, or do not bound them.
      *
      * Returns 0 if the parcel is accepted, which does not mean that it arrives, or a negative error, which the sender gets:
      *   -ENOBUFS       its queue is full
@@ -70,8 +74,8 @@ typedef struct weft_relay {
 
 #define WEFT_RELAY_INIT {sizeof(weft_relay), 0, 0, false}
 
-/* Attaches a relay to `rt` (NULL: the caller's runtime), and stores its node number.  The functions are copied.  A node number is reused only
- * after all others have been used since.
+/* Attaches a relay to `rt` (NULL: the caller's runtime), and stores its node number.  The functions are copied.  A free node
+ * number is given again as late as possible, but with few free ones that is soon: do not keep pids of a relay that was detached.
  *
  * Returns 0, or
  *   -EINVAL  no runtime, no send function, no place for the node number

@@ -197,7 +197,8 @@ bool wefti_pool_remove(struct weft_pool *pool, struct wefti_job *job) {
             wefti_park_wake(pool->drainer); /* wake */
     }
     wefti_lock_give(&pool->lock);
-    while (queued && job->control && load_acquire(&job->held)) /* pairs with C1, which finds it to be withdrawn */
+    while (queued && job->control && !wefti_is_forked() &&
+           load_acquire(&job->held)) /* pairs with C1, which finds it to be withdrawn */
         wefti_thread_yield(); /* to a thread that is making a round */
     return queued;
 }

@@ -50,8 +50,9 @@ static void report(const struct wefti_fiber *self, int64_t grace) {
         size += snprintf(text + size, sizeof text - (size_t)size, "%s %s (%p)", i ? "," : "",
                          wefti_words(held->lock[i].kind), held->lock[i].address); /* WEFTI_HELD of them fit */
     if (held->more)
-        size += snprintf(text + size, sizeof text - (size_t)size, " and %u more locks", held->more);
-    size += snprintf(text + size, sizeof text - (size_t)size, held->count ? "\n" : " no lock\n");
+        size += snprintf(text + size, sizeof text - (size_t)size, "%s %u locks that are not listed",
+                         held->count ? " and" : "", held->more);
+    size += snprintf(text + size, sizeof text - (size_t)size, held->count || held->more ? "\n" : " no lock\n");
     wefti_write(2, text, (size_t)size);
 }
 

@@ -478,8 +478,11 @@ int weft_nursery_destroy(weft_nursery *nursery) {
     if (error)
         return error;
     wefti_lock_take(&n->lock);
-    bool cancel = n->live && wefti_nursery_cancel_begin(n, WEFT_REASON_EXPLICIT);
+    bool busy = n->waiters.first || n->taker.first; /* another thread awaits it, and would find it freed */
+    bool cancel = !busy && n->live && wefti_nursery_cancel_begin(n, WEFT_REASON_EXPLICIT);
     wefti_lock_give(&n->lock);
+    if (busy)
+        return -EBUSY;
     if (cancel)
         wefti_nursery_cancel_begun(n);
     bool heap = n->heap;

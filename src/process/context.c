@@ -98,6 +98,8 @@ static int put_context(struct writer *writer, const weft_context *chain, weft_co
     unsigned depth = 0;
     for (const weft_context *level = chain; level; level = own.parent) {
         int error = depth++ == DEPTH_MAX ? -EINVAL : known(level, &own);
+        if (error)
+            return error;
         for (size_t i = 0; i < own.value_count && !error; i++) {
             if (!own.values[i].key)
                 error = -EINVAL;

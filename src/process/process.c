@@ -312,7 +312,8 @@ static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, bool ow
     }
     if (error || (error = check(spec)))
         return error;
-    if (WEFTI_UNLIKELY(load_relaxed(&rt->limited)) && (error = wefti_admit_process(rt))) /* set with the profile */
+    if (WEFTI_UNLIKELY(load_relaxed(&rt->limited)) && !own &&
+        (error = wefti_admit_process(rt))) /* set with the profile */
         return error;
     struct wefti_processes *table = wefti_processes_of(rt, true);
     if (!table)

@@ -143,17 +143,19 @@ static int send_by_name(struct wefti_processes *table, unsigned but, const weft_
         return -ESRCH;
     if (parcel->hops >= WEFT_RELAY_HOPS_MAX)
         return -ELOOP;
-    int error = -ESRCH;
-    for (unsigned number = 1; number <= WEFT_NODE_MAX && error == -ESRCH; number++) {
+    int result = -ESRCH; /* or the first failure of a relay behind which the name may be */
+    for (unsigned number = 1; number <= WEFT_NODE_MAX; number++) {
         int none;
         struct node *node = number == but ? NULL : enter(table, number, &none);
         if (!node)
             continue;
-        if (node->relay.takes_names)
-            error = hand_on(node, parcel);
+        int error = node->relay.takes_names ? hand_on(node, parcel) : -ESRCH;
         leave(table, node);
+        if (error != -ESRCH && error != -EHOSTUNREACH && error != -ENOTCONN)
+            return error;
+        result = result == -ESRCH ? error : result;
     }
-    return error;
+    return result;
 }
 
 int weft_send_name(weft_runtime *rt, const char *name, uint64_t tag, const void *data, size_t size) {
@@ -418,7 +420,7 @@ static int deliver_message(struct wefti_processes *table, unsigned number, const
     if (!to) {
         weft_parcel on = *parcel;
         on.from = WEFT_PID_NONE; /* its node has no number on the next side */
-        on.hops++;
+        on.hops = on.hops < WEFT_RELAY_HOPS_MAX ? on.hops + 1 : WEFT_RELAY_HOPS_MAX;
         return parcel->type == WEFT_PARCEL_MESSAGE ? send_by_name(table, number, &on) : -ESRCH;
     }
     int error = wefti_charge_channel_call();

@@ -1,4 +1,5 @@
 /* stop.c - stopping all processes, and who did not stop: a process that tells, monitors and ends all the others. */
+#include "budget/cap.h"
 #include "process/process.h"
 
 #include <stdio.h>
@@ -93,6 +94,7 @@ int weft_process_stop_all(weft_runtime *rt, weft_deadline until, weft_process_le
     spec.fn = stop_them;
     spec.arg = &stop;
     spec.name = "stop";
+    spec.cap = &wefti_cap_library; /* also under a profile that refuses processes, or asks for a capability */
     int error = wefti_process_spawn_own(rt, &spec, &task);
     if (error)
         return error;

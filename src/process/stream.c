@@ -206,7 +206,8 @@ static void read_some(struct wefti_job_for *job) {
                                  : weft_file_read(stream->file, helper->large, asked->most, stream->at, asked->until);
     helper->error = got < 0 ? (int)got : 0;
     helper->size = got < 0 ? 0 : (uint32_t)got;
-    stream->at += got > 0 && !stream->io ? got : 0;
+    if (!stream->io && got > 0) /* of a socket, a read and a write may be under way at once */
+        stream->at += got;
 }
 
 static void write_all(struct wefti_job_for *job) {
@@ -216,7 +217,8 @@ static void write_all(struct wefti_job_for *job) {
     ssize_t put = stream->io ? weft_write(stream->io, asked + 1, size, asked->until)
                              : weft_file_write(stream->file, asked + 1, size, stream->at, asked->until);
     job->helper.error = put < 0 ? (int)put : 0;
-    stream->at += put > 0 && !stream->io ? put : 0;
+    if (!stream->io && put > 0)
+        stream->at += put;
 }
 
 /* A read or a write begins, unless another is under way. */
