@@ -176,3 +176,33 @@ MC_TEST(budget_free_against_kill, .proves = "J11 J40", .mode = MC_PCT, .max_exec
     }
     mc_assert(weft_runtime_destroy(rt) == 0);
 }
+
+/* -- A supervisor of fibers recharges its child ------------------------------------------------------------------- */
+
+/* weft_supervise waits for its child, which is exhausted meanwhile: it is woken for that, too. */
+static int supervise_one(void *arg) {
+    (void)arg;
+    static const weft_budget one = {10, 0, 0, 1, 0};
+    static const weft_supervised_fiber child = {"child", pay_twice, NULL, WEFT_RESTART_TEMPORARY, 0};
+    weft_supervisor_config config = WEFT_SUPERVISOR_CONFIG_INIT;
+    config.fund = fund;
+    config.budget = &one;
+    config.on_exhausted = WEFT_EXHAUSTED_RECHARGE;
+    config.recharge = more;
+    return weft_supervise(&config, &child, 1);
+}
+
+MC_TEST(budget_supervised_child_recharged, .proves = "J3 J40", .mode = MC_PCT, .max_exec = 2000) {
+    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
+    weft_task *supervisor;
+    weft_result result;
+    begin();
+    spec.fn = supervise_one;
+    mc_assert(weft_fiber_spawn(rt, &spec, &supervisor) == 0);
+    mc_assert(weft_join(supervisor, &result, WEFT_NEVER) == 0 && result.status == 0);
+    weft_task_drop(supervisor);
+    mc_assert(load_relaxed(&paid) == 2);
+    mc_assert(weft_runtime_stop(rt, WEFT_NEVER) == 0);
+    mc_assert(weft_fund_destroy(fund) == 0);
+    mc_assert(weft_runtime_destroy(rt) == 0);
+}
