@@ -179,17 +179,32 @@ MC_TEST(budget_free_against_kill, .proves = "J11 J40", .mode = MC_PCT, .max_exec
 
 /* -- A supervisor of fibers recharges its child ------------------------------------------------------------------- */
 
-/* weft_supervise waits for its child, which is exhausted meanwhile: it is woken for that, too. */
-static int supervise_one(void *arg) {
+/* weft_supervise waits for its children, of which one is exhausted meanwhile: it is woken for that, too.  The other suspends, so that the
+ * supervisor is not the fiber that its worker suspended last, which would be looked at without a wake. */
+static weft_event over;
+
+static int pay_and_tell(void *arg) {
+    int error = pay_twice(arg);
+    weft_event_set(&over);
+    return error;
+}
+
+static int wait_for_it(void *arg) {
+    (void)arg;
+    return weft_event_wait(&over, WEFT_NEVER);
+}
+
+static int supervise_two(void *arg) {
     (void)arg;
     static const weft_budget one = {10, 0, 0, 1, 0};
-    static const weft_supervised_fiber child = {"child", pay_twice, NULL, WEFT_RESTART_TEMPORARY, 0};
+    static const weft_supervised_fiber children[] = {{"pays", pay_and_tell, NULL, WEFT_RESTART_TEMPORARY, 0},
+                                                     {"waits", wait_for_it, NULL, WEFT_RESTART_TEMPORARY, 0}};
     weft_supervisor_config config = WEFT_SUPERVISOR_CONFIG_INIT;
     config.fund = fund;
     config.budget = &one;
     config.on_exhausted = WEFT_EXHAUSTED_RECHARGE;
     config.recharge = more;
-    return weft_supervise(&config, &child, 1);
+    return weft_supervise(&config, children, 2);
 }
 
 MC_TEST(budget_supervised_child_recharged, .proves = "J3 J40", .mode = MC_PCT, .max_exec = 2000) {
@@ -197,7 +212,8 @@ MC_TEST(budget_supervised_child_recharged, .proves = "J3 J40", .mode = MC_PCT, .
     weft_task *supervisor;
     weft_result result;
     begin();
-    spec.fn = supervise_one;
+    over = (weft_event)WEFT_EVENT_INIT;
+    spec.fn = supervise_two;
     mc_assert(weft_fiber_spawn(rt, &spec, &supervisor) == 0);
     mc_assert(weft_join(supervisor, &result, WEFT_NEVER) == 0 && result.status == 0);
     weft_task_drop(supervisor);

@@ -1,6 +1,4 @@
 /* timers.c - alarms set, cleared and rung at the same time; and the whole runtime with tasks that sleep. */
-#include <string.h>
-
 #include "model.h"
 #include "model_rt.h"
 #include "sched/sched.h"
@@ -118,29 +116,6 @@ MC_TEST(timers_sleep_poll_rang, .proves = "R15", .bound = 3) {
     wefti_free(wait, sizeof *wait);
     wefti_self_set(NULL);
     mc_join(other);
-}
-
-/* A poll call whose slice is used up, while another task could run, wakes its task again: nobody else will. */
-MC_TEST(timers_sleep_poll_without_slice, .proves = "B46") {
-    struct wefti_alarm *unused = begin();
-    wefti_free(unused, sizeof *unused);
-    weft_wait *wait = wefti_alloc(sizeof *wait);
-    memset(wait, 0, sizeof *wait);
-    worker[0].current = &task[0];
-    worker[0].look_left = 1; /* timers are to be looked at: others_wait */
-    wefti_self_set(&worker[0]);
-    while (!was_woken(0)) {
-        int64_t before = worker[0].calls_left;
-        int error = weft_sleep_poll(&task[0], wait, 0); /* is over */
-        mc_assert(error == 0 || error == -EAGAIN);
-        if (error) {
-            mc_assert(was_woken(0));
-            break;
-        }
-        mc_assert(worker[0].calls_left != before);
-    }
-    wefti_self_set(NULL);
-    wefti_free(wait, sizeof *wait);
 }
 
 /* Not early, and only what is overdue is rung for others. */
