@@ -69,7 +69,12 @@ ssize_t wefti_http_body_read(struct weft_http *x, void *buffer, size_t size, uin
 void wefti_http_date(int64_t now, bool sim, char text[WEFTI_HTTP_DATE]);
 void wefti_http_date_at(int64_t seconds, char text[WEFTI_HTTP_DATE]);
 
+/* exchange.c.  What was given, with the defaults put in.  0; -EINVAL. */
+int wefti_http_settle(const weft_http_options *given, weft_http_options *options);
 struct weft_http *wefti_http_take(weft_io *io, const weft_http_options *options);
 void wefti_http_give(struct weft_http *x);
+
+/* connection.c.  Serve it until either side ends it.  options: settled.  0 or a negative error. */
+int wefti_http_serve_io(weft_io *io, const weft_http_options *options, weft_http_handler handler, void *arg);
 
 #endif
