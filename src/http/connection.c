@@ -134,6 +134,8 @@ static inline bool answer(struct weft_http *x, int used, weft_http_handler handl
         wefti_free(x->all, x->all_size);
         x->all = NULL;
     }
+    if (WEFTI_UNLIKELY(x->more != NULL))
+        wefti_http_fewer_fields(x); /* all of the answer is out */
     bool goes_on = x->keep && !error && (WEFTI_LIKELY(x->body.ended) || discard_body(x));
     if (WEFTI_UNLIKELY(x->in_to > x->in_from))
         memmove(in, x->in + x->in_from, x->in_to - x->in_from); /* what came behind it */

@@ -7,8 +7,18 @@
 #include "sched/spawn.h"
 
 #define HEAD_MAX ((size_t)1 << 20)
+#define SECOND INT64_C(1000000000)
+#define TOTAL_LEAST (300 * SECOND)
+#define TOTAL_RATE 16384 /* bytes per second */
 
 /* -- Options --------------------------------------------------------------------------------------------------- */
+
+static int64_t total_timeout(uint64_t body) {
+    uint64_t seconds = body / TOTAL_RATE;
+    return seconds >= INT64_MAX / SECOND             ? INT64_MAX
+           : (int64_t)seconds * SECOND < TOTAL_LEAST ? TOTAL_LEAST
+                                                     : (int64_t)seconds * SECOND;
+}
 
 int wefti_http_settle(const weft_http_options *given, weft_http_options *options) {
     *options = (weft_http_options)WEFT_HTTP_OPTIONS_INIT;
@@ -24,8 +34,11 @@ int wefti_http_settle(const weft_http_options *given, weft_http_options *options
     options->body_timeout = options->body_timeout ? options->body_timeout : INT64_C(30000000000);
     options->max_connections = options->max_connections ? options->max_connections : 100000;
     options->drain = options->drain ? options->drain : INT64_C(5000000000);
-    if (options->max_head > HEAD_MAX || options->max_line > options->max_head ||
-        options->max_fields > WEFT_HTTP_FIELDS_MAX)
+    options->max_answer_fields = options->max_answer_fields ? options->max_answer_fields : 16384;
+    options->body_total_timeout =
+        options->body_total_timeout ? options->body_total_timeout : total_timeout(options->max_body);
+    if (options->max_head > HEAD_MAX || options->max_answer_fields > HEAD_MAX ||
+        options->max_line > options->max_head || options->max_fields > WEFT_HTTP_FIELDS_MAX)
         return -EINVAL;
     if (options->server &&
         (strlen(options->server) > 128 || !wefti_http_is_value(options->server, strlen(options->server))))
@@ -64,9 +77,12 @@ struct weft_http *wefti_http_take(weft_io *io, const weft_http_options *options)
             return NULL;
         x->in = (char *)(x + 1);
         x->in_room = room;
+        x->more = NULL;
+        weft_mutex_init(&x->lock, 0);
     }
     x->io = io;
     x->options = options;
+    wefti_http_fewer_fields(x);
     x->limits = (struct wefti_http_limits){options->max_line, options->max_head, options->max_fields};
     x->in_from = x->in_to = 0;
     x->all = NULL;
@@ -76,6 +92,8 @@ struct weft_http *wefti_http_take(weft_io *io, const weft_http_options *options)
 void wefti_http_give(struct weft_http *x) {
     if (x->all)
         wefti_free(x->all, x->all_size);
+    if (WEFTI_UNLIKELY(x->more != NULL))
+        wefti_http_fewer_fields(x);
     pool_lock();
     bool keep = pool.count < POOL_MAX;
     if (keep) {
@@ -86,4 +104,38 @@ void wefti_http_give(struct weft_http *x) {
     wefti_bias_give(&pool.lock);
     if (!keep)
         wefti_free(x, sizeof *x + x->in_room);
+}
+
+/* -- Many fields ----------------------------------------------------------------------------------------------- */
+
+int wefti_http_more_fields(struct weft_http *x, size_t size) {
+    size_t room = 2 * x->fields_room > size ? 2 * x->fields_room : size, most = x->options->max_answer_fields;
+    if (size > most)
+        return -ENOBUFS;
+    room = room < most ? room : most;
+    size_t all = 2 * room + WEFTI_HTTP_OUT; /* they are copied into `out`, behind the rest of the head */
+    char *bytes = wefti_alloc_raw(all);
+    if (!bytes)
+        return -ENOMEM;
+    memcpy(bytes, x->fields, x->fields_size);
+    memcpy(bytes + room, x->out, x->out_size);
+    if (x->more)
+        wefti_free(x->more, x->more_size);
+    x->more = x->fields = bytes;
+    x->more_size = all;
+    x->fields_room = room;
+    x->out = bytes + room;
+    x->out_room = room + WEFTI_HTTP_OUT;
+    return 0;
+}
+
+void wefti_http_fewer_fields(struct weft_http *x) {
+    if (x->more)
+        wefti_free(x->more, x->more_size);
+    size_t most = x->options->max_answer_fields;
+    x->more = NULL;
+    x->fields = x->fields_here;
+    x->fields_room = most < sizeof x->fields_here ? most : sizeof x->fields_here;
+    x->out = x->out_here;
+    x->out_room = sizeof x->out_here;
 }

@@ -202,6 +202,8 @@ ssize_t wefti_read_next(struct weft_io *io, struct wefti_next_read *next, int64_
 bool wefti_io_is_silent(struct weft_io *io);
 /* stream.c: weft_read and weft_write of any weft_io in any case. */
 ssize_t wefti_read_slow(struct weft_io *io, void *buffer, size_t size, int64_t until);
+/* stream.c: as weft_write_some, of several parts. */
+ssize_t wefti_writev_some(struct weft_io *io, const struct iovec *parts, int count, int64_t until);
 ssize_t wefti_write_slow(struct weft_io *io, const void *bytes, size_t size, int64_t until);
 /* The same in a poll task: -EAGAIN when it has to wait. */
 ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction, wefti_desc_fn *call,

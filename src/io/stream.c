@@ -268,6 +268,19 @@ static ssize_t writev_held(struct weft_io *io, const struct iovec *parts, int co
     }
 }
 
+ssize_t wefti_writev_some(struct weft_io *io, const struct iovec *parts, int count, int64_t until) {
+    struct parts arg = {parts, count < PARTS_MAX ? count : PARTS_MAX};
+    weft_stream_call call = {.until = until};
+    if (WEFTI_UNLIKELY(io->layer))
+        return wefti_layer_write(io, &call, parts, count);
+    int error = wefti_write_begin(io, until);
+    if (error)
+        return error;
+    ssize_t n = wefti_desc_call(io, WEFTI_OUT, writev_once, &arg, total(parts, arg.count), until);
+    wefti_write_end(io);
+    return n;
+}
+
 ssize_t weft_writev(weft_io *io, const struct iovec *parts, int count, weft_deadline until) {
     weft_stream_call call = {.until = until, .all = true};
     if (WEFTI_UNLIKELY(!io || count < 0))
