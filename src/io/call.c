@@ -2,6 +2,7 @@
 #include "io/call.h"
 #include "fiber/slice.h"
 #include "io/mem.h"
+#include "io/writer.h"
 
 /* -- Waiting ----------------------------------------------------------------------------------------------- */
 
@@ -188,10 +189,19 @@ ssize_t wefti_desc_try(struct weft_io *io, int direction, wefti_desc_fn *call, v
         wefti_desc_unlock(io);
         return result;
     }
+    if (direction == WEFTI_OUT) {
+        if (io->writing != WEFTI_WRITE_FREE) {
+            wefti_desc_unlock(io);
+            return -EAGAIN;
+        }
+        io->writing = WEFTI_WRITE_HELD;
+    }
     io->users++;
     uint32_t seen = io->events[direction]; /* C1 */
     wefti_desc_unlock(io);
     result = wefti_desc_try_call(io, w, direction, call, arg, full, seen);
+    if (direction == WEFTI_OUT)
+        wefti_write_release(io);
     wefti_desc_leave_locked(io);
     return result;
 }
