@@ -59,7 +59,7 @@ INLINE void fill(struct weft_task *task, uint32_t yield_ops, const weft_fiber_sp
     task->name = spec->name ? spec->name : "fiber";
     task->poll = wefti_fiber_poll;
     task->drop = owner || account ? drop_fiber : NULL;
-    task->layout = WEFTI_STATE_LARGE | WEFTI_IS_FIBER;
+    task->layout |= WEFTI_STATE_LARGE | WEFTI_IS_FIBER;
     task->home = 0;
     task->pointer = spec->arg;
     memset(&fiber->stack, 0, offsetof(struct wefti_fiber, waits_since) - offsetof(struct wefti_fiber, stack));

@@ -25,6 +25,12 @@
 #endif
 
 __thread void *wefti_self_ptr __attribute__((tls_model("initial-exec")));
+__thread uint64_t wefti_thread_number __attribute__((tls_model("initial-exec")));
+
+uint64_t wefti_thread_number_take(void) {
+    static _Atomic uint64_t last;
+    return wefti_thread_number = WEFTI_THREAD | (add_relaxed(&last, 8) + 8); /* a number, nothing behind it */
+}
 #ifdef WEFTI_FENCE_BY_RMW
 _Atomic int wefti_fence_word;
 #endif
@@ -337,6 +343,14 @@ void wefti_map_now(void *memory, size_t size) {
 #else
     (void)memory, (void)size;
 #endif
+}
+
+void wefti_unmap_reserve(void *memory, size_t size) {
+#ifdef WEFTI_MEMORY_CHECKED
+    wefti_memory_live(memory, size); /* as wefti_unmap */
+#endif
+    /* Without a mapping to put there, the old one stays as it is. */
+    (void)!mmap(memory, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
 void wefti_unmap(void *memory, size_t size) {

@@ -32,16 +32,21 @@ size_t wefti_thread_stack(void **base);
 /* CPUs this process may use: affinity mask, and cgroup quota rounded up; at least 1. */
 unsigned wefti_cpu_count(void);
 
-/* The one thread-local of the library: what the calling thread is (a worker, or NULL).  The model checker
- * swaps it when it switches threads. */
+/* What the calling thread is (a worker, or NULL).  The model checker swaps it when it switches threads. */
 extern __thread void *wefti_self_ptr __attribute__((tls_model("initial-exec")));
 static inline void *wefti_self(void) { return wefti_self_ptr; }
 static inline void wefti_self_set(void *self) { wefti_self_ptr = self; }
-/* A number that no other living thread has: not 0, a multiple of 8. */
+/* A number that no other thread has or will have.  It has WEFTI_THREAD, which no address has, and is a multiple of 8.  An address in the thread's memory
+ * would not do: a later thread may get the memory of one that has ended. */
+#define WEFTI_THREAD (UINT64_C(1) << 63)
 #ifdef WEFTI_MODEL /* all its threads are one */
-uintptr_t wefti_thread_id(void);
+uint64_t wefti_thread_id(void);
 #else
-static inline uintptr_t wefti_thread_id(void) { return (uintptr_t)(void *)&wefti_self_ptr; }
+extern __thread uint64_t wefti_thread_number __attribute__((tls_model("initial-exec"))); /* 0: it has none yet */
+uint64_t wefti_thread_number_take(void);
+static inline uint64_t wefti_thread_id(void) {
+    return __builtin_expect(wefti_thread_number != 0, 1) ? wefti_thread_number : wefti_thread_number_take();
+}
 #endif
 
 /* -- Futex ------------------------------------------------------------------------------------------ */
@@ -77,6 +82,8 @@ void wefti_free(void *memory, size_t size);
  * page, and the memory is aligned to it.  NULL on failure. */
 void *wefti_map(size_t size);
 void wefti_unmap(void *memory, size_t size);
+/* The same, but the addresses stay reserved: no later map gets them. */
+void wefti_unmap_reserve(void *memory, size_t size);
 /* A hint: all of these pages are about to be written.  Having them at once costs two thirds of what they cost one by one. */
 void wefti_map_now(void *memory, size_t size);
 #define WEFTI_MAP_PIECE ((size_t)64 * 1024)
