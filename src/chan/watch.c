@@ -133,8 +133,9 @@ static int begin(weft_case *c, struct wefti_waiter *waiter) {
     return 1;
 }
 
-static void end(weft_case *c, struct wefti_waiter *waiter) {
+static bool end(weft_case *c, struct wefti_waiter *waiter) {
     wefti_bell_case_end(&((struct weft_watch *)c->thing)->bell, waiter);
+    return false;
 }
 
 static bool served(weft_case *c, struct wefti_waiter *waiter) {
