@@ -56,9 +56,7 @@ bool wefti_waiters_has_other(struct wefti_waiters *list, const struct wefti_choi
 }
 
 /* Does the case get a record?  Not a time, nor, in a select that does not wait, a descriptor: that is not watched for a look. */
-static bool gets_record(const weft_case *c, bool now) {
-    return c->kind && c->kind->begin && (!now || !c->kind->hold);
-}
+static bool gets_record(const weft_case *c, bool now) { return c->kind && c->kind->begin && (!now || !c->kind->hold); }
 
 /* Put in a record for each case that gets one.  How many cases were dealt with; fewer than all: then one of them could happen now, or has, or *failure
  * says why not. */

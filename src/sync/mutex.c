@@ -34,7 +34,8 @@ static __attribute__((noinline)) int lock_slow(struct wefti_sync *m, uint64_t me
 
 static inline int lock(struct wefti_sync *m, uint64_t me, int64_t until) {
     uint64_t found = 0;
-    wefti_owns(me); /* before the swap, which waits for this store and the slice's together: after it, the next swap would wait */
+    wefti_owns(
+        me); /* before the swap, which waits for this store and the slice's together: after it, the next swap would wait */
     if (WEFTI_LIKELY(cas_acquire(&m->word, &found, me))) { /* L1, pairs with U1, U4 */
         wefti_note_lock(m, WEFTI_A_MUTEX);
         return 0;
