@@ -27,7 +27,7 @@ int weft_watch_create(size_t value_size, const void *first, weft_watch **out) {
 
 weft_watch *weft_watch_clone(weft_watch *watch) {
     if (watch)
-        wefti_bell_ref(&watch->bell);
+        wefti_bell_ref(&watch->bell, "weft_watch_clone");
     return watch;
 }
 

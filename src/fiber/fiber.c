@@ -243,9 +243,7 @@ int weft_sleep_until(weft_deadline until) {
         int why = wefti_fiber_wait(wefti_fiber_of(wefti_current(w)), never, NULL, until, wefti_words(WEFTI_A_TIMER));
         return why == -ETIMEDOUT ? 0 : why;
     }
-    struct wefti_park park = {0};
-    while (wefti_clock() < until)
-        wefti_park_sleep(&park, until);
+    wefti_sleep_until(until);
     return 0;
 }
 

@@ -95,6 +95,14 @@ static void *thread_main(void *raw) {
     return NULL;
 }
 
+int wefti_cancel_off(void) {
+    int before = PTHREAD_CANCEL_ENABLE;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return before;
+}
+
+void wefti_cancel_on(int before) { pthread_setcancelstate(before, NULL); }
+
 int wefti_thread_start(struct wefti_thread *thread, void (*fn)(void *), void *arg, const char *name) {
     if (wefti_fault_here())
         return -EAGAIN;
@@ -263,6 +271,17 @@ int wefti_futex_wait(_Atomic uint32_t *word, uint32_t expect, int64_t until) {
     return errno != ETIMEDOUT ? -EAGAIN : limit < until ? 0 : -ETIMEDOUT;
 }
 
+void wefti_sleep_until(int64_t until) {
+    struct timespec at = {until / 1000000000, until % 1000000000};
+    while (wefti_clock() < until) {
+        if (wefti_is_forked() && until == INT64_MAX) {
+            _Atomic uint32_t never = 0;
+            wefti_futex_wait(&never, 0, until); /* says why it ends the process */
+        }
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+    }
+}
+
 int wefti_futex_wake(_Atomic uint32_t *word, int count) {
     long r = syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
     return r > 0 ? (int)r : 0;
@@ -379,7 +398,7 @@ const char *wefti_env(const char *name) { return getenv(name); }
 int wefti_write(int fd, const void *bytes, size_t size) {
     const char *next = bytes;
     while (size) {
-        ssize_t n = write(fd, next, size);
+        ssize_t n = syscall(SYS_write, fd, next, size); /* no cancellation point */
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)

@@ -49,10 +49,17 @@ static inline uint64_t wefti_thread_id(void) {
 }
 #endif
 
+/* From off to on, pthread_cancel does not end the calling thread: not in the midst of a call that holds something, or that others know of.  It acts at the
+ * thread's next cancellation point after that. */
+int wefti_cancel_off(void);
+void wefti_cancel_on(int before);
+
 /* -- Futex ------------------------------------------------------------------------------------------ */
 /* Sleep while *word == expect, until woken or until the monotonic time `until` (INT64_MAX: no limit).
  * Returns 0 (woken, perhaps for no reason), -EAGAIN (the word differed) or -ETIMEDOUT. */
 int wefti_futex_wait(_Atomic uint32_t *word, uint32_t expect, int64_t until);
+/* Sleep until that monotonic time.  A cancellation point: by plain threads that hold nothing. */
+void wefti_sleep_until(int64_t until);
 /* Wake at most `count` sleepers of `word`.  Does not touch the memory, which may be gone.
  * Returns how many woke. */
 int wefti_futex_wake(_Atomic uint32_t *word, int count);

@@ -62,6 +62,14 @@ void wefti_thread_join(struct wefti_thread *thread) {
     mc_join_at((int)thread->os, PC);
 }
 
+int wefti_cancel_off(void) { return 0; }
+void wefti_cancel_on(int before) { (void)before; }
+void wefti_sleep_until(int64_t until) {
+    _Atomic uint32_t never = 0;
+    while (wefti_clock() < until)
+        wefti_futex_wait(&never, 0, until);
+}
+
 void wefti_thread_yield(void) { mc_relax(PC); }
 void wefti_relax(void) { mc_relax(PC); }
 uint64_t wefti_thread_id(void) { return WEFTI_THREAD | 8 * (uint64_t)(mc_self() + 1); }
