@@ -59,7 +59,7 @@ INLINE void fill(struct weft_task *task, uint32_t yield_ops, const weft_fiber_sp
     task->name = spec->name ? spec->name : "fiber";
     task->poll = wefti_fiber_poll;
     task->drop = owner || account ? drop_fiber : NULL;
-    task->layout = WEFTI_STATE_LARGE | WEFTI_IS_FIBER;
+    task->layout |= WEFTI_STATE_LARGE | WEFTI_IS_FIBER;
     task->home = 0;
     task->pointer = spec->arg;
     memset(&fiber->stack, 0, offsetof(struct wefti_fiber, waits_since) - offsetof(struct wefti_fiber, stack));
@@ -243,9 +243,7 @@ int weft_sleep_until(weft_deadline until) {
         int why = wefti_fiber_wait(wefti_fiber_of(wefti_current(w)), never, NULL, until, wefti_words(WEFTI_A_TIMER));
         return why == -ETIMEDOUT ? 0 : why;
     }
-    struct wefti_park park = {0};
-    while (wefti_clock() < until)
-        wefti_park_sleep(&park, until);
+    wefti_sleep_until(until);
     return 0;
 }
 

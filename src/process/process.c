@@ -241,7 +241,7 @@ static int make_class(struct weft_runtime *rt, struct wefti_process *process, co
     task->poll = wefti_process_poll;
     task->drop = class_ended;
     task->home = 0;
-    task->layout = WEFTI_STATE_LARGE;
+    task->layout |= WEFTI_STATE_LARGE;
     struct wefti_process_header *header = wefti_task_state(task);
     header->process = process;
     header->class_ = class_;

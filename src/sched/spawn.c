@@ -14,10 +14,9 @@ INLINE void fill(struct weft_task *task, const weft_spec *spec) {
     task->drop = spec->drop;
     task->home = 0;
     if (spec->state_size == 0) {
-        task->layout = 0;
         task->pointer = (void *)(uintptr_t)spec->state;
     } else {
-        task->layout = spec->state_size <= sizeof(void *) ? WEFTI_STATE_SMALL : WEFTI_STATE_LARGE;
+        task->layout |= spec->state_size <= sizeof(void *) ? WEFTI_STATE_SMALL : WEFTI_STATE_LARGE;
         if (spec->state)
             memcpy(wefti_task_state(task), spec->state, spec->state_size);
         else

@@ -72,6 +72,8 @@ static inline __attribute__((always_inline)) void run(struct wefti_worker *w, st
     weft_poll said = task->poll(task, wefti_task_state(task));
     wefti_set_current(w, NULL);
     if (said == WEFT_READY) {
+        if (WEFTI_UNLIKELY(w->done.status < 0) && w->done.value != wefti_failure_is_known && !wefti_task_is_fiber(task))
+            wefti_task_failed(w, task, w->done.status);
         wefti_worker_finish(w, task, w->done);
     } else if (said == WEFT_PENDING) {
         store_relaxed(&task->status, wefti_waits(w)); /* for dumps */
