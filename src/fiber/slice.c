@@ -74,6 +74,7 @@ static void renew(struct wefti_worker *w, int64_t now, uint8_t look_log2) {
 
 /* A long slice is over: what waits for the clock or a descriptor has waited for that long. */
 static void look_soon(struct wefti_worker *w) {
+    wefti_worker_help(w, wefti_clock()); /* a tick of such slices takes long */
     if (w->look_left <= 1)
         return;
     wefti_worker_settle(w);

@@ -95,6 +95,8 @@ void wefti_worker_finish(struct wefti_worker *w, struct weft_task *task, weft_re
 void wefti_worker_skip(struct wefti_worker *w, struct weft_task *task);
 /* B34, B45: the last poll of a tick was made. */
 void wefti_worker_tick(struct wefti_worker *w);
+/* A busy worker takes over half of the tasks of one that does not get to them.  Called about once per millisecond or more often. */
+void wefti_worker_help(struct wefti_worker *w, int64_t now);
 /* The next task of our own fibers, our own queues and the global one, or NULL. */
 struct weft_task *wefti_worker_pick(struct wefti_worker *w);
 /* One of our fibers has used up its slice, and yields: up to so many of the tasks that wait now come before it and the others, as long as they are short. */
