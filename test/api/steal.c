@@ -188,8 +188,12 @@ API_TEST(steal_beside_computing_fibers, "B46", ON_ALL) { expect_help(20, 3, comp
 API_TEST(steal_beside_yielding_polls, "B46", ON_ALL) { expect_help(20, 0, NULL, 3, 0); }
 API_TEST(steal_beside_long_polls, "B46", ON_ALL) { expect_help(20, 0, NULL, 3, 2000000); }
 /* The slot of the ring is taken as well. */
-API_TEST(steal_slot_beside_yielding_fibers, "B46", .sched = "ring fifo reactor", .workers = {2}) { expect_help(1, 4, yield_on, 0, 0); }
-API_TEST(steal_slot_beside_yielding_polls, "B46", .sched = "ring fifo reactor", .workers = {2}) { expect_help(1, 0, NULL, 3, 0); }
+API_TEST(steal_slot_beside_yielding_fibers, "B46", .sched = "ring fifo reactor", .workers = {2}) {
+    expect_help(1, 4, yield_on, 0, 0);
+}
+API_TEST(steal_slot_beside_yielding_polls, "B46", .sched = "ring fifo reactor", .workers = {2}) {
+    expect_help(1, 0, NULL, 3, 0);
+}
 
 /* A task never runs on two workers at once, however often it is woken and by whom. */
 static struct {
