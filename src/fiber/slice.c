@@ -87,7 +87,7 @@ static bool others_wait(struct wefti_worker *w) {
     if (w->look_left || w->driven || w->help || w->rt->sim)
         return true;
     if (w->central)
-        return wefti_inject_waiting(&w->rt->inject) != 0;
+        return wefti_inject_waiting(&w->rt->inject) != 0 || wefti_control_has_more(w);
     if (w->unusual)
         return true;
     wefti_look_at_resting(w);

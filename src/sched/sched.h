@@ -305,6 +305,9 @@ typedef uint64_t wefti_resolve(struct wefti_link *link);
 /* By a worker of `rt`.  As wefti_io_submit: the link stays in place until `resolve` was called, and wefti_notify is due. */
 void wefti_control_resolve(struct weft_runtime *rt, struct wefti_link *link, wefti_resolve *resolve);
 
+/* The control thread has assigned further tasks to the calling worker, behind the one that it runs. */
+bool wefti_control_has_more(struct wefti_worker *w);
+
 /* A task of `rt`, which has a control thread, has become SCHEDULED.  True: the caller is that thread, and has put it into its ready queue. */
 bool wefti_control_resume(struct weft_runtime *rt, struct weft_task *task);
 
