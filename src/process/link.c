@@ -58,13 +58,9 @@ int wefti_monitor_add(struct wefti_processes *table, weft_pid pid, weft_pid to, 
         wefti_message_free(table, record);
         return -ESRCH;
     }
-    struct wefti_message *left = wefti_records_sweep(process);
-    wefti_record_put(process, record);
+    struct wefti_message *left = wefti_record_put(process, record);
     wefti_lock_give(&process->lock);
-    for (struct wefti_message *next; left; left = next) {
-        next = next_of(left);
-        wefti_message_free(table, left);
-    }
+    wefti_records_free(table, left);
     if (out)
         *out = record;
     return 0;
@@ -170,6 +166,7 @@ int wefti_link_both(struct wefti_processes *table, weft_pid self, weft_pid other
     struct wefti_message *mine = new_record(table, self, other, 0), *others = new_record(table, other, self, 0);
     struct wefti_process *me, *it;
     int error = mine && others ? 0 : -ENOMEM;
+    struct wefti_message *left[2] = {NULL, NULL};
     bool put_in = false;
     if (!error) {
         lock_both(table, self, other, &me, &it);
@@ -177,11 +174,13 @@ int wefti_link_both(struct wefti_processes *table, weft_pid self, weft_pid other
         error = !me || (!it && !linked) ? -ESRCH : 0;
         put_in = !error && !linked;
         if (put_in) { /* L1 */
-            wefti_record_put(me, mine);
-            wefti_record_put(it, others);
+            left[0] = wefti_record_put(me, mine);
+            left[1] = wefti_record_put(it, others);
         }
         unlock_both(me, it);
     }
+    for (int i = 0; i < 2; i++)
+        wefti_records_free(table, left[i]);
     if (!put_in) {
         free_record(table, mine);
         free_record(table, others);

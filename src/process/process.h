@@ -28,9 +28,11 @@
  *                 A3 closing? tell it                        Z3 each slot, under its lock: alive? tell it
  *         So starting takes no lock: a slot has no owner but its starter until A1, who locks it finds `alive` false, or all the fields.
  *         By the fences A3 sees Z1, or Z3 sees A1; `told`, under the lock, is set by one of the two.
- * Lock.   links, monitors, the bounded mailbox and its waiters, ending: the slot's lock.  While it is held and the
- *         generation is the pid's, the task is alive.  No user's code is called under it, and no other lock taken but a fiber's, and that of
- *         a second slot by who links (link.c).
+ * Lock.   The slot's lock guards links, monitors, the bounded mailbox and its waiters, and ending.  While it is held and the generation is the
+ *         pid's, the task is alive.  No function of the user is called under it.  Under it these may be taken: the lock of a second slot, by
+ *         a call that links (link.c); a stream's lock (stream.c); and when records are swept (records.c), the lock of the table, and after that
+ *         has been given back, the lock of the relays.
+ *         names_lock is taken before it (name.c).
  * Checked by.  test/model/process.c
  */
 #ifndef WEFTI_PROCESS_PROCESS_H
@@ -470,12 +472,14 @@ void wefti_monitor_tell(struct wefti_processes *table, struct wefti_message *rec
 int wefti_link_both(struct wefti_processes *table, weft_pid self, weft_pid other);
 
 /* -- records.c: under the process's lock --------------------------------------------------------------------- */
-void wefti_record_put(struct wefti_process *process, struct wefti_message *record);
+/* Puts a record into the list.  Returns records that were taken out of it because the processes they were to tell have ended: the caller
+ * frees them with wefti_records_free, without the lock. */
+__attribute__((warn_unused_result)) struct wefti_message *wefti_record_put(struct wefti_process *process,
+                                                                           struct wefti_message *record);
+void wefti_records_free(struct wefti_processes *table, struct wefti_message *records);
 void wefti_record_take(struct wefti_process *process, struct wefti_message *record);
 /* One that tells `to`, with that tag; WEFT_PID_NONE: a helper's.  NULL: none. */
 struct wefti_message *wefti_record_find(struct wefti_process *process, weft_pid to, uint64_t tag);
-/* Before a monitor is put: if there are many, those that tell nobody any more.  The list is the caller's, to be freed without the lock. */
-struct wefti_message *wefti_records_sweep(struct wefti_process *process);
 /* At its end: the list is the caller's. */
 struct wefti_message *wefti_records_take_all(struct wefti_process *process);
 
