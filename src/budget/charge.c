@@ -229,6 +229,8 @@ int weft_fund_recharge(weft_fund *fund, weft_task *task, const weft_budget *amou
     weft_budget moved;
     if (!fund || !amount)
         return -EINVAL;
+    if (wefti_is_forked())
+        return -ENOTRECOVERABLE;
     int error = wefti_cap_budget(fund->rt, cap, true, amount, &moved);
     if (error)
         return error;
@@ -257,6 +259,8 @@ int weft_fund_recharge(weft_fund *fund, weft_task *task, const weft_budget *amou
 int weft_fund_refuse(weft_fund *fund, weft_task *task) {
     if (!fund)
         return -EINVAL;
+    if (wefti_is_forked())
+        return -ENOTRECOVERABLE;
     wefti_lock_take(&fund->lock);
     struct wefti_waiter *waiter = find_exhausted(fund, task);
     wefti_waker waker = 0;

@@ -191,7 +191,7 @@ int wefti_link_both(struct wefti_processes *table, weft_pid self, weft_pid other
 int weft_link(weft_pid pid) {
     struct wefti_process *self = wefti_process_self();
     if (!self)
-        return -EINVAL;
+        return wefti_no_process();
     weft_pid me = wefti_process_pid(self);
     if (pid == me)
         return 0;
@@ -204,7 +204,7 @@ int weft_link(weft_pid pid) {
 int weft_unlink(weft_pid pid) {
     struct wefti_process *self = wefti_process_self();
     if (!self)
-        return -EINVAL;
+        return wefti_no_process();
     weft_pid own = wefti_process_pid(self);
     if (pid == own || pid == WEFT_PID_NONE)
         return 0;
@@ -221,7 +221,7 @@ int weft_unlink(weft_pid pid) {
 int weft_trap_exit(bool trap) {
     struct wefti_process *self = wefti_process_self();
     if (!self)
-        return -EINVAL;
+        return wefti_no_process();
     wefti_lock_take(&self->lock);
     self->trap_exit = trap;
     wefti_lock_give(&self->lock);
@@ -238,7 +238,7 @@ uint64_t wefti_monitor_number(struct wefti_process *self, weft_pid pid) {
 int weft_monitor(weft_pid pid, uint64_t *monitor) {
     struct wefti_process *self = wefti_process_self();
     if (!self || !monitor)
-        return -EINVAL;
+        return wefti_no_process();
     weft_pid me = wefti_process_pid(self);
     uint64_t number = wefti_monitor_number(self, pid);
     int error = wefti_monitor_add(self->table, pid, me, number, NULL);
@@ -252,7 +252,7 @@ int weft_monitor(weft_pid pid, uint64_t *monitor) {
 int weft_demonitor(uint64_t monitor) {
     struct wefti_process *self = wefti_process_self();
     if (!self || !(monitor & WEFT_TAG_RESERVED))
-        return -EINVAL;
+        return wefti_no_process();
     weft_pid me = wefti_process_pid(self);
     struct wefti_process *process = wefti_process_at(self->table, wefti_pid_index(monitor));
     struct wefti_message *record = NULL;

@@ -146,7 +146,7 @@ static int lock_names(struct weft_runtime *rt, const char *name, struct wefti_pr
     if (!name || !*name || strlen(name) >= WEFTI_NAME_SIZE)
         return -EINVAL;
     if (!table)
-        return rt || wefti_worker_self() ? -ENOMEM : -EINVAL;
+        return wefti_no_processes(rt, -ENOMEM);
     wefti_lock_take(&table->names_lock);
     if (!table->names && !(table->names = make())) {
         wefti_lock_give(&table->names_lock);

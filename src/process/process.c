@@ -112,7 +112,7 @@ int weft_process_exit(weft_runtime *rt, weft_pid pid, int reason) {
     struct wefti_processes *table = wefti_processes_of(rt, false);
     if (reason >= 0)
         return -EINVAL;
-    return table ? end(table, pid, reason, false) : wefti_no_processes(rt);
+    return table ? end(table, pid, reason, false) : wefti_no_processes(rt, -ESRCH);
 }
 
 void wefti_process_force(struct wefti_processes *table, weft_pid pid) { end(table, pid, -ECANCELED, true); }
@@ -120,7 +120,7 @@ void wefti_process_force(struct wefti_processes *table, weft_pid pid) { end(tabl
 int weft_process_cancel(weft_runtime *rt, weft_pid pid) {
     struct wefti_processes *table = wefti_processes_of(rt, false);
     if (!table)
-        return wefti_no_processes(rt);
+        return wefti_no_processes(rt, -ESRCH);
     struct wefti_process *self = wefti_process_self();
     weft_pid from = self && self->table == table ? wefti_process_pid(self)
                                                  : WEFT_PID_NONE; /* one of another runtime has no pid here */
@@ -303,8 +303,8 @@ static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, bool ow
     struct wefti_room room;
     struct wefti_worker *w = wefti_worker_self();
     rt = rt ? rt : w ? w->rt : NULL;
-    if (!spec || !rt)
-        return -EINVAL;
+    if (!spec || !rt || (!w && WEFTI_UNLIKELY(wefti_is_forked())))
+        return wefti_no_process();
     int error = 0;
     if (WEFTI_UNLIKELY(spec->size != sizeof known)) {
         error = wefti_known_struct(spec, offsetof(weft_process_spec, arg), &known, sizeof known);
@@ -375,12 +375,12 @@ int weft_process_go(weft_runtime *rt, weft_fiber_fn fn, void *arg, weft_pid *pid
 
 int weft_process_spawn_linked(const weft_process_spec *spec, weft_pid *pid) {
     struct wefti_process *self = wefti_process_self();
-    return self ? spawn(self->table->rt, spec, false, (struct ties){.linked = self}, pid, NULL) : -EINVAL;
+    return self ? spawn(self->table->rt, spec, false, (struct ties){.linked = self}, pid, NULL) : wefti_no_process();
 }
 
 int weft_process_spawn_monitored(const weft_process_spec *spec, weft_pid *pid, uint64_t *monitor) {
     struct wefti_process *self = wefti_process_self();
     if (!self || !monitor)
-        return -EINVAL;
+        return wefti_no_process();
     return spawn(self->table->rt, spec, false, (struct ties){.linked = self, .monitor = monitor}, pid, NULL);
 }

@@ -245,10 +245,13 @@ struct wefti_processes {
 };
 
 /* -- table.c ----------------------------------------------------------------------------------------------- */
-/* The runtime's table, made if need be; rt NULL: the caller's.  NULL: no runtime, or no memory. */
+/* The runtime's table; rt NULL: the caller's.  Without one it is created if `make`.  Returns NULL in a forked child, and if there is no
+ * runtime, no table or no memory for one. */
 struct wefti_processes *wefti_processes_of(struct weft_runtime *rt, bool make);
-/* Why there is none that was not to be made. */
-int wefti_no_processes(const struct weft_runtime *rt);
+/* The error for a NULL of wefti_processes_of: -ENOTRECOVERABLE in a forked child, -EINVAL without a runtime, else `error`. */
+int wefti_no_processes(const struct weft_runtime *rt, int error);
+/* The error for a call that is not in a process: -EINVAL, or in a forked child -ENOTRECOVERABLE. */
+int wefti_no_process(void);
 /* The same, of the runtime that a process is in. */
 static inline struct wefti_processes *wefti_processes_here(struct weft_runtime *rt) {
     return (struct wefti_processes *)(void *)wefti_annex(rt, WEFTI_ANNEX_PROCESSES); /* its first field */

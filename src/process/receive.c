@@ -133,7 +133,7 @@ void wefti_receive_firmly(struct wefti_process *self, const char *what) {
 int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_deadline until) {
     struct wefti_process *self = wefti_process_self();
     if (!self || !self->is_fiber || !message)
-        return -EINVAL;
+        return wefti_no_process();
     if (WEFTI_UNLIKELY(self->blocked))
         return -EDEADLK;
     wefti_slice_use(until);
@@ -189,7 +189,7 @@ int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, we
     wefti_slice_use_heavy(until);
     struct wefti_process *self = wefti_process_self();
     if (!self || !self->is_fiber || !reply)
-        return -EINVAL;
+        return wefti_no_process();
     if (to == wefti_process_pid(self) || self->blocked)
         return -EDEADLK; /* who should answer? and its own question has the tag of the answer */
     int error = size > UINT32_MAX ? -EMSGSIZE : wefti_charge_channel_call();
@@ -227,7 +227,7 @@ int weft_reply(const weft_message *to, const void *data, size_t size) {
     wefti_slice_use_heavy(WEFT_NEVER);
     struct wefti_processes *table = wefti_processes_of(NULL, false);
     if (!to || !to->from || !table)
-        return -EINVAL;
+        return wefti_no_process();
     int error = size > UINT32_MAX ? -EMSGSIZE : wefti_charge_channel_call();
     if (error)
         return error;

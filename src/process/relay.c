@@ -163,12 +163,12 @@ int weft_send_name(weft_runtime *rt, const char *name, uint64_t tag, const void 
     struct wefti_worker *w = wefti_worker_self();
     rt = rt ? rt : w ? w->rt : NULL;
     if (!rt || !name || !*name || strlen(name) >= WEFTI_NAME_SIZE)
-        return -EINVAL;
+        return wefti_no_process();
     weft_pid pid = weft_whereis(rt, name);
     int error = pid ? weft_send(rt, pid, tag, data, size) : -ESRCH;
     struct wefti_processes *table = wefti_processes_of(rt, false);
     if (error != -ESRCH || !table)
-        return error;
+        return table ? error : wefti_no_processes(rt, -ESRCH);
     if (size > UINT32_MAX)
         return -EMSGSIZE;
     struct wefti_process *self = wefti_process_self();
@@ -333,7 +333,7 @@ bool wefti_relay_leads_to(struct wefti_processes *table, weft_pid pid) {
 /* -- Attaching and detaching -------------------------------------------------------------------------------------- */
 
 int weft_relay_attach(weft_runtime *rt, const weft_relay *given, void *state, unsigned *out) {
-    if (!given || !out || (!rt && !wefti_worker_self()))
+    if (!given || !out)
         return -EINVAL;
     weft_relay relay;
     int error = wefti_known_struct(given, offsetof(weft_relay, release), &relay, sizeof relay);
@@ -343,7 +343,7 @@ int weft_relay_attach(weft_runtime *rt, const weft_relay *given, void *state, un
     struct wefti_relays *relays = table ? make(table) : NULL;
     struct node *node = relays ? wefti_alloc(sizeof *node) : NULL;
     if (!node)
-        return -ENOMEM;
+        return wefti_no_processes(rt, -ENOMEM);
     node->relay = relay;
     node->state = state;
     node->attached = true;
@@ -369,12 +369,12 @@ int weft_relay_attach(weft_runtime *rt, const weft_relay *given, void *state, un
 }
 
 int weft_relay_detach(weft_runtime *rt, unsigned number, int reason) {
-    if ((!rt && !wefti_worker_self()) || reason > 0)
+    if (reason > 0)
         return -EINVAL;
     struct wefti_processes *table = wefti_processes_of(rt, false);
     struct wefti_relays *relays = table && number && number <= WEFT_NODE_MAX ? relays_of(table) : NULL;
     if (!relays)
-        return -ENOTCONN;
+        return wefti_no_processes(rt, -ENOTCONN);
     struct wefti_message *monitors = NULL;
     wefti_lock_take(&relays->lock);
     struct node *node = relays->node[number];
@@ -484,7 +484,7 @@ static bool is_well_formed(const weft_parcel *parcel, unsigned node) {
 
 int weft_relay_deliver(weft_runtime *rt, unsigned number, const weft_parcel *given, weft_deadline until) {
     wefti_slice_use_heavy(until);
-    if (!given || (!rt && !wefti_worker_self()))
+    if (!given)
         return -EINVAL;
     weft_parcel parcel;
     int error = wefti_known_struct(given, sizeof parcel, &parcel, sizeof parcel);
@@ -493,11 +493,11 @@ int weft_relay_deliver(weft_runtime *rt, unsigned number, const weft_parcel *giv
     if (parcel.data_size > UINT32_MAX)
         return -EMSGSIZE;
     struct wefti_processes *table = wefti_processes_of(rt, false);
-    struct node *node = table && number ? enter(table, number, &error) : NULL;
+    if (!table)
+        return wefti_no_processes(rt, number ? -ENOTCONN : -ESRCH);
+    struct node *node = number ? enter(table, number, &error) : NULL;
     if (number && !node)
         return -ENOTCONN;
-    if (!table)
-        return -ESRCH;
     weft_pid from = parcel.from ? with_node(parcel.from, number) : WEFT_PID_NONE;
     if (parcel.type == WEFT_PARCEL_MONITOR)
         error = deliver_monitor(table, &parcel, from);

@@ -81,7 +81,7 @@ int weft_process_stop_all(weft_runtime *rt, weft_deadline until, weft_process_le
         return -EDEADLK;
     struct wefti_processes *table = wefti_processes_of(rt, true);
     if (!table)
-        return -ENOMEM;
+        return wefti_no_processes(rt, -ENOMEM);
     if (load_relaxed(&table->closing)) /* a flag */
         return -EBUSY;
     int64_t now = wefti_clock(), patience = until > now ? until - now : 0;

@@ -104,11 +104,19 @@ struct wefti_processes *wefti_processes_of(struct weft_runtime *rt, bool make) {
     struct wefti_worker *w = wefti_worker_self();
     if (!rt && !(rt = w ? w->rt : NULL))
         return NULL;
+    if (!w && WEFTI_UNLIKELY(wefti_is_forked())) /* no process runs in a forked child, and its locks may be held */
+        return NULL;
     struct wefti_annex *there = wefti_annex(rt, WEFTI_ANNEX_PROCESSES);
     return there || !make ? table_of(there) : make_table(rt);
 }
 
-int wefti_no_processes(const struct weft_runtime *rt) { return rt || wefti_worker_self() ? -ESRCH : -EINVAL; }
+int wefti_no_process(void) { return wefti_is_forked() ? -ENOTRECOVERABLE : -EINVAL; }
+
+int wefti_no_processes(const struct weft_runtime *rt, int error) {
+    if (wefti_is_forked())
+        return -ENOTRECOVERABLE;
+    return rt || wefti_worker_self() ? error : -EINVAL;
+}
 
 /* -- Slots ------------------------------------------------------------------------------------------------- */
 
