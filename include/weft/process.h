@@ -134,8 +134,10 @@ typedef struct weft_process_class weft_process_class;
 typedef struct weft_step {
     weft_step_status status;
     int result; /* with DONE: 0 or a negative error */
-    /* With UPGRADE: same state, same pid, same mailbox.  Its state_size is no larger (else the process ends with -EINVAL); its init is not
-     * called, and at the end its close is.  The events of this step were for the old class; the new one gets those after them. */
+    /* With UPGRADE: the class that the process goes on as, with the same state, pid and mailbox.  Its state_size is at most that of the
+     * class that the process was started with; otherwise the process ends with -EINVAL.  A class with a smaller state leaves the bytes
+     * behind it unchanged, so that a later upgrade finds them again.  Its init is not called; at the end its close is called, and not that of
+     * earlier classes.  The events of this step were for the old class; the new one gets those that follow. */
     const weft_process_class *upgrade;
     struct wefti_step *internal;
 } weft_step;

@@ -162,6 +162,7 @@ static int check(const weft_process_spec *spec) {
 /* A slot that nobody knows yet becomes this process; its lane is closed. */
 static void settle_in(struct wefti_process *process, const weft_process_spec *spec) {
     process->is_fiber = spec->fn != NULL;
+    process->state_room = spec->class_ ? (uint16_t)spec->class_->state_size : 0;
     process->blocked = process->idle = false;
     process->in_flight = 0;
     process->links = NULL;

@@ -147,6 +147,7 @@ struct wefti_process {
         };
         uint32_t unusual; /* one of them is true: to the process itself */
     };
+    uint16_t state_room; /* a class: state_size of the class it was started with; fixed while it lives */
 
     _Alignas(64) struct wefti_processes *table;
     struct wefti_lock lock;
