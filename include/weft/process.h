@@ -46,8 +46,15 @@ typedef enum weft_message_type {
         5, /* the process is asked to end; of a runtime that stops (error -ESHUTDOWN), soon it will be ended */
 } weft_message_type;
 
-/* A message, or an event of a step.  `data` is valid until the next weft_receive of the process, or until its step returns.
- * With a size of 0 it means nothing. */
+/* A message, or an event of a step.
+ *
+ * How long `data` is valid:
+ *   of a message that weft_receive gave   until the process's next weft_receive, also if that fails, or its next weft_process_supervise
+ *   of a reply that weft_ask gave         until the process's next weft_ask that has sent its question
+ *   of an event of a step                 until the step returns
+ *   in a filter                           until the filter returns
+ * So a server may ask another process while it works on a request.  All of them end with the process.  With a size of 0, `data` means
+ * nothing. */
 typedef struct weft_message {
     weft_message_type type;
     int error; /* of a command that failed; the reason of an exit */
@@ -90,12 +97,22 @@ WEFT_API int weft_send_ref(weft_runtime *rt, weft_pid to, uint64_t tag, void *da
 /* Tags of questions and monitors have this bit. */
 #define WEFT_TAG_RESERVED (UINT64_C(1) << 63)
 
-/* Send, and wait for a reply: a message with the same tag, which weft_reply sends.  In a process that is a fiber.  Other messages wait.
- * A reply that comes too late is thrown away, as is a second one; one that is waited for comes also when the caller's own mailbox is full, but not if it
- * is larger than all of that: then weft_reply says -EMSGSIZE, and may be called again with less.  A question that a full mailbox drops, as its policy
- * is, is not answered: give a deadline.
- * Returns 0 and fills `reply`; -ETIMEDOUT; -ECANCELED; -ESRCH (also: it ended before it replied); -EINVAL (not in such a process); -EDEADLK (it
- * is the caller; in a filter); and as weft_send. */
+/* Sends a question, and waits for the reply: a message with the same tag, which weft_reply sends.  Other messages stay in the mailbox.
+ *
+ * The message that weft_receive gave last stays valid; an earlier reply does not.  `data` may be that reply's.
+ *
+ * A late reply is discarded, as is a second one.  A reply arrives also if the caller's own mailbox is full, but not if it is larger than that
+ * mailbox: then weft_reply returns -EMSGSIZE, and may be called again with less.  A question that a full mailbox drops, as its policy says,
+ * is not answered: give a deadline.
+ *
+ * Returns 0 and fills `reply`, or
+ *   -EINVAL     not in a process that is a fiber, or no `reply`
+ *   -EDEADLK    `to` is the caller; or in a filter, or in a release function of a message
+ *   -ESRCH      no such process, or it ended before it replied
+ *   -ETIMEDOUT  no reply came before the deadline
+ *   -ECANCELED  the process is to end
+ *   and as weft_send
+ * Call from a process that is a fiber.  May suspend. */
 WEFT_API int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, weft_deadline until);
 /* Send to the sender of a message, with its tag.  In a task of the runtime.  May suspend.  As weft_send; -EINVAL: no process has sent it. */
 WEFT_API int weft_reply(const weft_message *to, const void *data, size_t size);
@@ -106,7 +123,7 @@ WEFT_API int weft_reply(const weft_message *to, const void *data, size_t size);
 typedef bool (*weft_filter_fn)(const weft_message *message, void *arg);
 
 /* Takes the first message or system event that the filter accepts (NULL: any); the others keep
- * their places.  The message stays valid until the next call.
+ * their places.  The message's data stays valid until the next call; a weft_ask in between does not end it.
  *
  * Returns 0, or
  *   -EINVAL     not in a process that is a fiber

@@ -169,6 +169,7 @@ struct wefti_process {
     };
     struct wefti_link
         *passed; /* the process's own: wefti_receive_told has refused all up to this one in `pending`; NULL: none */
+    struct wefti_message *answer; /* the process's own: the reply that weft_ask gave last */
     union {
         struct wefti_message *links; /* and monitors; under the lock */
         struct wefti_link free; /* of a slot that nobody has */
