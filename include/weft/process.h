@@ -212,7 +212,7 @@ typedef struct weft_process_spec {
     const char *method; /* ... its entry point, ... */
     const void *input; /* ... and what it gets */
     size_t input_size;
-    const char *name; /* for dumps; NULL: the class's */
+    const char *name; /* for dumps; copied, 47 bytes at most; NULL: the class's, which is not copied */
     const char *registered; /* a name under which weft_whereis finds it; NULL: none */
     uint32_t max_messages; /* of the mailbox; 0: no bound */
     uint64_t max_bytes; /* of the messages in it, an empty one counting as one byte; 0: no bound */
@@ -230,10 +230,13 @@ typedef struct weft_process_spec {
     /* A list instead of `input`.  A class that has no init_ctx takes one payload at most. */
     const weft_payload *inputs;
     size_t input_count;
+    /* Of a fiber; with a class -EINVAL.  As in weft_fiber_spec: called once with `arg` when the process has ended, also if it was ended before its
+     * function was entered; before its end is told to others.  Not called if the spawn fails.  NULL: nothing is called. */
+    void (*release)(void *arg);
 } weft_process_spec;
 
 #define WEFT_PROCESS_SPEC_INIT                                                                                         \
-    {sizeof(weft_process_spec), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_MAILBOX_REFUSE, false, false, 0, 0, 0, 0, 0, 0, 0}
+    {sizeof(weft_process_spec), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_MAILBOX_REFUSE, false, false, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* Starts a process.  `handle` may be NULL; with it the process can be joined as a task.
  *

@@ -4,6 +4,7 @@
 #include "budget/profile.h"
 #include "process/context.h"
 #include "process/helper.h"
+#include "sched/label.h"
 
 /* -- Who am I ---------------------------------------------------------------------------------------------- */
 
@@ -153,8 +154,8 @@ static int check(const weft_process_spec *spec) {
     const weft_process_class *class_ = spec->class_;
     if (!spec->fn == !class_ || (unsigned)spec->policy > WEFT_MAILBOX_DROP_OLDEST)
         return -EINVAL;
-    if (class_ && (spec->fund || spec->budget || spec->cap || class_->size < WEFTI_CLASS_SIZE_MIN || !class_->step ||
-                   class_->state_size > WEFT_PROCESS_STATE_MAX || !has_method(class_, spec->method)))
+    if (class_ && (spec->fund || spec->budget || spec->cap || spec->release || class_->size < WEFTI_CLASS_SIZE_MIN ||
+                   !class_->step || class_->state_size > WEFT_PROCESS_STATE_MAX || !has_method(class_, spec->method)))
         return -EINVAL;
     return has_bad_inputs(spec) || (spec->context && !class_) ? -EINVAL : 0;
 }
@@ -183,6 +184,11 @@ static void settle_in(struct wefti_process *process, const weft_process_spec *sp
     }
 }
 
+/* The caller's name, which may be gone soon, is copied; a class's name stays as long as the class.  False: no memory. */
+static bool copy_name(const weft_process_spec *spec, const struct wefti_room *room) {
+    return !spec->name || (room->task->layout & WEFTI_LABELLED) || wefti_label_put(room->rt, room->task, NULL);
+}
+
 static int make_fiber(struct weft_runtime *rt, struct wefti_process *process, const weft_process_spec *spec,
                       struct wefti_room *room) {
     weft_fiber_spec fiber = WEFT_FIBER_SPEC_INIT;
@@ -193,7 +199,12 @@ static int make_fiber(struct weft_runtime *rt, struct wefti_process *process, co
     fiber.fund = spec->fund;
     fiber.budget = spec->budget;
     fiber.cap = spec->cap;
-    return wefti_fiber_make(rt, &fiber, &wefti_rest(process)->owner, room);
+    fiber.release = spec->release;
+    int error = wefti_fiber_make(rt, &fiber, &wefti_rest(process)->owner, room);
+    if (error || copy_name(spec, room))
+        return error;
+    wefti_fiber_unmake(room, &fiber);
+    return -ENOMEM;
 }
 
 static void *class_state(struct weft_task *task) {
@@ -247,12 +258,12 @@ static int make_class(struct weft_runtime *rt, struct wefti_process *process, co
     header->process = process;
     header->class_ = class_;
     memset(header + 1, 0, class_->state_size);
-    error = call_init(spec, task, wefti_process_pid(process), header + 1);
+    error = copy_name(spec, room) ? call_init(spec, task, wefti_process_pid(process), header + 1) : -ENOMEM;
     struct wefti_worker *w = wefti_worker_here(); /* init may have waited, and be on another by now */
     room->w = w && w->rt == rt ? w : NULL;
     if (!error)
         return 0;
-    wefti_slab_give(&rt->slab, room->w ? &room->w->cache : NULL, task);
+    wefti_spawn_unroom(room);
 refused:
     if (limited)
         wefti_admit_refund(rt);
@@ -352,6 +363,10 @@ static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, bool ow
         *ties.monitor = number;
     }
     return error;
+}
+
+bool wefti_process_spec_releases(const weft_process_spec *spec) {
+    return spec->size >= offsetof(weft_process_spec, release) + sizeof spec->release && spec->release;
 }
 
 int weft_process_spawn(weft_runtime *rt, const weft_process_spec *spec, weft_pid *pid, weft_task **handle) {

@@ -407,6 +407,8 @@ struct weft_task *wefti_process_condemn(struct wefti_process *process, int reaso
 void wefti_process_execute(struct weft_task *task);
 /* End it, with -ECANCELED: its time is over, and shields do not put that off. */
 void wefti_process_force(struct wefti_processes *table, weft_pid pid);
+/* Does it have a release function?  A spec of an earlier header has no such field. */
+bool wefti_process_spec_releases(const weft_process_spec *spec);
 /* weft_process_spawn for the library's own. */
 int wefti_process_spawn_own(struct weft_runtime *rt, const weft_process_spec *spec, weft_task **handle);
 /* The same of a class, in a step, for a command that it completes: its state begins with a struct wefti_helper, and the record has the handle. */

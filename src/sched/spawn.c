@@ -1,5 +1,6 @@
 /* spawn.c - making tasks. */
 #include "sched/spawn.h"
+#include "sched/label.h"
 
 #include "task/account.h"
 
@@ -93,6 +94,12 @@ INLINE int find_room(struct weft_runtime *rt, struct wefti_worker *w, size_t sta
 
 int wefti_spawn_room(struct weft_runtime *rt, size_t state_size, struct wefti_room *room) {
     return find_room(rt, wefti_worker_self(), state_size, room);
+}
+
+void wefti_spawn_unroom(const struct wefti_room *room) {
+    if (room->task->layout & WEFTI_LABELLED)
+        wefti_label_take(room->rt, room->task);
+    wefti_slab_give(&room->rt->slab, room->w ? &room->w->cache : NULL, room->task);
 }
 
 int wefti_spawn_submit(const struct wefti_room *room, weft_task **handle) {

@@ -15,6 +15,8 @@ struct wefti_room {
 
 /* rt NULL: the caller's.  Returns 0; -EINVAL (no runtime); -ESHUTDOWN; -ENOMEM. */
 int wefti_spawn_room(struct weft_runtime *rt, size_t state_size, struct wefti_room *room);
+/* The fields are filled in, but the task is not to be: gives back its slot, and its label if it has one. */
+void wefti_spawn_unroom(const struct wefti_room *room);
 /* All fields but the word are filled in: go.  On failure the task is gone, and its drop function was not called.
  * Returns 0; -EAGAIN; -ESHUTDOWN. */
 int wefti_spawn_submit(const struct wefti_room *room, weft_task **handle);
