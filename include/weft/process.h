@@ -300,12 +300,23 @@ typedef struct weft_process_left {
     char name[48];
 } weft_process_left;
 
-/* Stop all processes, before the runtime is stopped: each is asked to end (WEFT_MESSAGE_CANCEL, error -ESHUTDOWN), also those that are
- * started from now on by others; from outside nothing can be started any more (-ESHUTDOWN).  Who has not ended by `until` (WEFT_NOW: in
- * 10 s) is ended by force, which a fiber's shields do not put off, and is reported: the first `room` of them in `left`.
- * Call from: a plain thread.  Waits until all have ended: one that cannot be stopped is named by weft_dump.
- * Returns how many had to be ended by force; -EINVAL; -EDEADLK (on a worker); -EBUSY (it has been called before); -ENOMEM, -EAGAIN,
- * -ESHUTDOWN; -ECANCELED (the runtime was stopped meanwhile). */
+/* Stops all processes, before the runtime is stopped.
+ *
+ * Each process is asked to end (WEFT_MESSAGE_CANCEL, error -ESHUTDOWN), as are those that tasks of the runtime start from now on; from outside no
+ * process can be started any more (-ESHUTDOWN).  A process that has not ended by `until` (WEFT_NOW: in 10 s) is ended by force, which a
+ * fiber's shields do not put off, and is reported: the first `room` of them in `left`.
+ *
+ * Returns after all processes have ended and their release functions have returned; a process that does not end is named by weft_dump.  It is not
+ * refused because the global queue is at its capacity.  After an error it may be called again.
+ *
+ * Returns how many had to be ended by force, or
+ *   -EINVAL     no runtime, or `room` without `left`
+ *   -EDEADLK    the caller is a worker
+ *   -EBUSY      it has been called before, or another thread is in it
+ *   -ENOMEM     no memory
+ *   -ESHUTDOWN  the runtime is stopping
+ *   -ECANCELED  the runtime was stopped meanwhile
+ * Call from a plain thread, which sleeps. */
 WEFT_API int weft_process_stop_all(weft_runtime *rt, weft_deadline until, weft_process_left *left, size_t room);
 
 /* -- Names and groups --------------------------------------------------------------------------------- */

@@ -39,7 +39,8 @@ static struct wefti_message *leave(struct wefti_process *process, int *reason) {
         wefti_names_end(process);
     }
     struct wefti_message *links = wefti_records_take_all(process);
-    store_relaxed(&process->alive, false); /* the lock orders it */
+    store_relaxed(&process->alive, false); /* the lock orders it, as the next */
+    store_relaxed(&process->ending, true);
     *reason = process->reason ? process->reason : *reason;
     store_relaxed(&process->task, NULL); /* a late sender wakes nobody, or whoever is there next */
     wefti_mailbox_close(process, &unread);
@@ -346,6 +347,7 @@ static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, bool ow
     if (pid)
         *pid = self; /* first: it may run at once */
     room.undo = disappear;
+    room.urgent = own; /* a stop of all processes is not refused because there are too many of them */
     wefti_word_spawn(&room.task->word, handle != NULL); /* O1: who finds it may wake and cancel it */
     wefti_process_count(table, room.w, 1);
     error = appear(process, spec, &room, &ties, number);

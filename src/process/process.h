@@ -10,7 +10,8 @@
  *                                                     process: P1 take all: exchange for empty
  *                                                              P2 nothing taken, nothing left over: PENDING
  *                                                     end:     X1 exchange for closed
- *                                                              X2 the next generation, when nothing is done for it any more
+ *                                                              X2 the next generation, when nothing is done for it any more;
+ *                                                                 until then it is `ending`
  * Claim.  A message is delivered to the process it was sent to, once, or the send fails, or the process ends with it unread.
  * Why.    S1 compares the generation in the word itself: after X1 it fails, also when the slot has a new owner.  S1 after O2 knows the task.
  *         S2 after S1 finds the task idle, or sets NOTIFIED, which the runner captures after P2 (word.h); if S1 comes before P1 it
@@ -147,6 +148,7 @@ struct wefti_process {
         };
         uint32_t unusual; /* one of them is true: to the process itself */
     };
+    _Atomic bool ending; /* from X1 to X2: its release functions run.  Set under the lock */
     uint16_t state_room; /* a class: state_size of the class it was started with; fixed while it lives */
 
     _Alignas(64) struct wefti_processes *table;
@@ -315,8 +317,9 @@ static inline struct wefti_process *wefti_process_find(struct wefti_processes *t
     struct wefti_process *process = table ? wefti_process_at(table, wefti_pid_index(pid)) : NULL;
     return process && wefti_process_is(process, pid) ? process : NULL;
 }
-/* A walk: the process in that slot, or WEFT_PID_NONE.  False: there are no more slots. */
-bool wefti_process_visit(struct wefti_processes *table, uint32_t index, weft_pid *pid);
+/* A walk over all slots.  Stores the process in that slot, or WEFT_PID_NONE, and whether one there is not alive any more but still ending
+ * (may be NULL).  If neither, all that was done for its last process is visible to the caller.  Returns false if there are no more slots. */
+bool wefti_process_visit(struct wefti_processes *table, uint32_t index, weft_pid *pid, bool *ending);
 /* Take the lock of the process that a pid names; NULL: there is none. */
 struct wefti_process *wefti_process_lock(struct wefti_processes *table, weft_pid pid);
 

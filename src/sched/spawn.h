@@ -11,6 +11,7 @@ struct wefti_room {
     struct wefti_worker *w; /* the calling worker, if it is one of rt's */
     struct weft_task *task; /* nothing but the size class is filled in */
     void (*undo)(struct weft_task *task); /* called when it is refused after all; NULL: nothing to do */
+    bool urgent; /* from outside it is admitted also if the global queue is at its capacity */
 };
 
 /* rt NULL: the caller's.  Returns 0; -EINVAL (no runtime); -ESHUTDOWN; -ENOMEM. */

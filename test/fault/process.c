@@ -123,6 +123,37 @@ static void scenario(void) {
 
 TEST(process_out_of_memory, "W4 W6 W30 W36", .timeout = 120) { sweep(scenario); }
 
+/* -- A stop of all processes that fails for lack of memory may be repeated. */
+
+static int wait_for_cancel(void *arg) {
+    weft_message m;
+    (void)arg;
+    while (weft_receive(&m, NULL, NULL, WEFT_NEVER) == 0)
+        if (m.type == WEFT_MESSAGE_CANCEL)
+            return 0;
+    return -ECANCELED;
+}
+static void stop_scenario(void) {
+    weft_runtime *rt = sweep_begin(NULL);
+    if (!rt)
+        return;
+    for (int i = 0; i < 3; i++)
+        CHECK(sweep_is_clean(weft_process_go(rt, wait_for_cancel, NULL, NULL)));
+    int result = -ENOMEM;
+    for (int i = 0; i < 2 && result < 0; i++) { /* the first may have failed at one allocation, which the second gets */
+        result = weft_process_stop_all(rt, weft_after(50000000), NULL, 0);
+        CHECK(result >= 0 || sweep_is_clean(result));
+    }
+    if (result >= 0)
+        CHECK_EQ(weft_process_count(rt), 0);
+    int stopped = weft_runtime_stop(rt, weft_after(result < 0 ? 50000000 : harness_patience()));
+    CHECK(stopped == 0 || (stopped == -ECANCELED && result < 0));
+    CHECK_EQ(weft_process_count(rt), 0);
+    harness_on_hang(NULL, NULL);
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
+}
+TEST(process_stop_all_out_of_memory, "W36", .timeout = 120) { sweep(stop_scenario); }
+
 /* -- Commands that wait: each that was accepted completes, though there may be no memory by now. */
 
 static weft_chan *chan;
