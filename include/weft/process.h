@@ -85,7 +85,12 @@ typedef struct weft_message {
  * slice is used up, so it must not hold a lock that blocks a thread. */
 WEFT_API int weft_send(weft_runtime *rt, weft_pid to, uint64_t tag, const void *data, size_t size);
 
-/* The same, but never waits, nor yields; it spends the slice.  -ENOBUFS also when the policy is to block. */
+/* As weft_send, but neither waits nor yields; it spends the slice.
+ *
+ * Returns as weft_send, and
+ *   -ENOBUFS  the mailbox is full, also if its policy is to block
+ *   -EDQUOT   the caller has a budget that cannot pay for it
+ * May be called from anywhere.  Does not suspend. */
 WEFT_API int weft_try_send(weft_runtime *rt, weft_pid to, uint64_t tag, const void *data, size_t size);
 
 /* Send without copying: `release(data)` is called once when the receiver is done with it, also when the message could not be delivered
@@ -130,6 +135,7 @@ typedef bool (*weft_filter_fn)(const weft_message *message, void *arg);
  *   -EDEADLK    in a filter, or in a release function of a message that it lets go
  *   -ETIMEDOUT  no such message came before the deadline
  *   -ECANCELED  the process is to end; also if there are messages
+ *   -EDQUOT     with WEFT_NOW: it has a budget that cannot pay for the call
  * May suspend; with WEFT_NOW it does not. */
 WEFT_API int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_deadline until);
 

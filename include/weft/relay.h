@@ -112,6 +112,7 @@ WEFT_API int weft_relay_detach(weft_runtime *rt, unsigned node, int reason);
  *   -ELOOP      it has passed WEFT_RELAY_HOPS_MAX relays
  *   -ETIMEDOUT  there was no room by the deadline
  *   -ECANCELED  the caller was cancelled while it waited
+ *   -EDQUOT     with WEFT_NOW: the caller has a budget that cannot pay for the call
  *   -ENOMEM     no memory
  * May be called from any thread.  May suspend, unless the deadline is WEFT_NOW. */
 WEFT_API int weft_relay_deliver(weft_runtime *rt, unsigned node, const weft_parcel *parcel, weft_deadline until);

@@ -178,7 +178,7 @@ static int begin_slow(struct wefti_chan *ch, weft_deadline until) {
     struct wefti_worker *w = wefti_worker_here();
     if (w && w->calls_left <= 0)
         wefti_slice_end(until);
-    return WEFTI_LIKELY(ch != NULL) ? wefti_charge_channel_call() : -EINVAL;
+    return WEFTI_LIKELY(ch != NULL) ? wefti_charge_channel_call(until) : -EINVAL;
 }
 
 static __attribute__((noinline)) int send_slow(struct wefti_chan *ch, const void *value, weft_deadline until) {
@@ -286,7 +286,7 @@ int weft_chan_send_many(weft_chan *handle, const void *values, size_t count, wef
     if (!ch)
         return -EINVAL;
     wefti_slice_use(until);
-    int error = count > INT32_MAX ? -EINVAL : wefti_charge_channel_call();
+    int error = count > INT32_MAX ? -EINVAL : wefti_charge_channel_call(until);
     while (!error && sent < count) {
         struct wefti_worker *w = wefti_worker_here();
         if (wefti_chan_is_controlled(w, until)) {
@@ -331,7 +331,7 @@ int weft_chan_recv_many(weft_chan *handle, void *values, size_t count, weft_dead
     if (!ch || count == 0 || count > INT32_MAX)
         return !ch || count ? -EINVAL : 0;
     wefti_slice_use(until);
-    int error = wefti_charge_channel_call();
+    int error = wefti_charge_channel_call(until);
     if (error)
         return error;
     struct wefti_worker *w = wefti_worker_here();

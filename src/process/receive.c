@@ -137,7 +137,7 @@ int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_d
     if (WEFTI_UNLIKELY(self->blocked))
         return -EDEADLK;
     wefti_slice_use(until);
-    int error = wefti_charge_channel_call();
+    int error = wefti_charge_channel_call(until);
     if (!error && WEFTI_UNLIKELY(wefti_fiber_must_end(wefti_fiber_self())))
         error = -ECANCELED; /* first: messages that never cease must not keep it alive */
     struct wefti_link *after = self->passed = NULL; /* this may take out what has been passed */
@@ -192,7 +192,7 @@ int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, we
         return wefti_no_process();
     if (to == wefti_process_pid(self) || self->blocked)
         return -EDEADLK; /* who should answer? and its own question has the tag of the answer */
-    int error = size > UINT32_MAX ? -EMSGSIZE : wefti_charge_channel_call();
+    int error = size > UINT32_MAX ? -EMSGSIZE : wefti_charge_channel_call(until);
     if (error)
         return error;
     struct wefti_processes *table = self->table;
@@ -228,7 +228,7 @@ int weft_reply(const weft_message *to, const void *data, size_t size) {
     struct wefti_processes *table = wefti_processes_of(NULL, false);
     if (!to || !to->from || !table)
         return wefti_no_process();
-    int error = size > UINT32_MAX ? -EMSGSIZE : wefti_charge_channel_call();
+    int error = size > UINT32_MAX ? -EMSGSIZE : wefti_charge_channel_call(WEFT_NEVER);
     if (error)
         return error;
     struct wefti_message *message = wefti_message_new(table, WEFT_MESSAGE, to->tag, data, size);

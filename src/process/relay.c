@@ -423,7 +423,7 @@ static int deliver_message(struct wefti_processes *table, unsigned number, const
         on.hops = on.hops < WEFT_RELAY_HOPS_MAX ? on.hops + 1 : WEFT_RELAY_HOPS_MAX;
         return parcel->type == WEFT_PARCEL_MESSAGE ? send_by_name(table, number, &on) : -ESRCH;
     }
-    int error = wefti_charge_channel_call();
+    int error = wefti_charge_channel_call(until);
     if (error)
         return error;
     struct wefti_message *message =

@@ -94,7 +94,7 @@ static inline struct wefti_processes *table_of(struct weft_runtime *rt, size_t s
         return NULL;
     }
     if (WEFTI_UNLIKELY(load_relaxed(&wefti_accounts_exist))) { /* a hint */
-        if ((*error = wefti_charge_channel_call()))
+        if ((*error = wefti_charge_channel_call(until)))
             return NULL;
         *w = wefti_worker_here(); /* paying may have suspended us */
     }
