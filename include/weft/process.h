@@ -289,13 +289,25 @@ WEFT_API int weft_process_exit(weft_runtime *rt, weft_pid pid, int reason);
  * An end without error is told to those who trap, and ignored by the others.  By the calling process.
  * Returns 0; -EINVAL (not in a process); -ESRCH: then, if it traps exits, the message comes as well; -ENOMEM. */
 WEFT_API int weft_link(weft_pid pid);
-/* Returns 0, also if there was no link: the other's end does nothing to the caller from now on (a message of it may have come before);
- * -ECANCELED: it has ended, and the caller is about to, for it or for another reason; -EINVAL (not in a process). */
+/* Removes the link between the caller and another process.  After it has returned 0 the other's end does nothing to the caller; a
+ * WEFT_MESSAGE_EXIT of it may have come before.
+ *
+ * Returns 0, also if there was no link or `pid` is of another node (<weft/relay.h>), or
+ *   -EINVAL     not in a process
+ *   -ECANCELED  no process of this runtime has that pid any more, and the caller is about to end, for that reason or for another
+ * Does not suspend. */
 WEFT_API int weft_unlink(weft_pid pid);
 WEFT_API int weft_trap_exit(bool trap);
 
-/* Be told when a process ends: a WEFT_MESSAGE_DOWN with the number that is given here.  If it has ended already, at once, with -ESRCH.
- * Returns 0; -EINVAL (not in a process); -ENOMEM. */
+/* Monitors a process: when it ends, the caller gets a WEFT_MESSAGE_DOWN with the number that is stored in `monitor`, and with its reason in
+ * `error`.  If there is no such process, or it has ended, the message comes at once, with -ESRCH.  For a process behind a relay
+ * (<weft/relay.h>) it also comes when the relay is detached, with the reason of that, and at once if the relay refuses the monitor, with the
+ * relay's error, or was detached before, with -EHOSTUNREACH.
+ *
+ * Returns 0, or
+ *   -EINVAL  not in a process, or no `monitor`
+ *   -ENOMEM  no memory, here or in the relay: no message will come
+ * Does not suspend. */
 WEFT_API int weft_monitor(weft_pid pid, uint64_t *monitor);
 /* Returns 0: the message will not come; -ESRCH: it has come, or is on its way; -EINVAL (not in a process, or no number of a monitor). */
 WEFT_API int weft_demonitor(uint64_t monitor);

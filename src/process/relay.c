@@ -264,7 +264,7 @@ int wefti_relay_monitor(struct wefti_processes *table, weft_pid pid, weft_pid to
     wefti_lock_give(&relays->lock);
     for (struct wefti_message *next; ended; ended = next) {
         next = next_of(ended);
-        (void)send_monitor(node, WEFT_PARCEL_DEMONITOR, ended);
+        (void)send_monitor(node, WEFT_PARCEL_DEMONITOR, ended); /* if refused: a DOWN will come, and be ignored */
         wefti_message_free(table, ended);
     }
     error = attached ? send_monitor(node, WEFT_PARCEL_MONITOR, &sent) : -EHOSTUNREACH;
@@ -293,7 +293,7 @@ bool wefti_relay_demonitor(struct wefti_processes *table, weft_pid pid, weft_pid
         struct wefti_message *record = take_monitor(node, pid, to, monitor);
         wefti_lock_give(&relays->lock);
         if (record)
-            (void)send_monitor(node, WEFT_PARCEL_DEMONITOR, record);
+            (void)send_monitor(node, WEFT_PARCEL_DEMONITOR, record); /* if refused: as in wefti_relay_monitor */
         leave(table, node);
         if (record) {
             wefti_message_free(table, record);
@@ -303,19 +303,56 @@ bool wefti_relay_demonitor(struct wefti_processes *table, weft_pid pid, weft_pid
     return false;
 }
 
-/* The other side is told of an end here. */
-static int send_down(struct wefti_processes *table, weft_pid ended, weft_pid to, uint64_t tag, int reason) {
+/* Takes the node off its number, unless another is there by now.  All that monitor a process behind it are told. */
+static bool detach(struct wefti_processes *table, unsigned number, const struct node *which, int reason) {
+    struct wefti_relays *relays = relays_of(table);
+    struct wefti_message *monitors = NULL;
+    bool last = false;
+    wefti_lock_take(&relays->lock);
+    struct node *node = relays->node[number];
+    if (which && node != which)
+        node = NULL;
+    if (node) {
+        monitors = take_monitors(table, node, true);
+        relays->node[number] = NULL;
+        node->attached = false;
+        last = node->users == 0;
+    }
+    wefti_lock_give(&relays->lock);
+    for (struct wefti_message *next; monitors; monitors = next) {
+        next = next_of(monitors);
+        wefti_monitor_tell(table, monitors, reason ? reason : -EHOSTUNREACH);
+    }
+    if (last)
+        release(node);
+    return node != NULL;
+}
+
+/* Tells the other side of an end here, in a call that has entered.  If the relay does not take that, a process on the other side would wait for ever: the
+ * relay is detached, so that its connection ends and that side learns of it.  A relay that knows that `to` is gone says -ESRCH, and stays. */
+static int send_down(struct wefti_processes *table, struct node *node, weft_pid ended, weft_pid to, uint64_t tag,
+                     int reason) {
     weft_parcel parcel = WEFT_PARCEL_INIT;
     parcel.type = WEFT_PARCEL_DOWN;
     parcel.error = reason;
     parcel.to = with_node(to, 0);
     parcel.from = ended;
     parcel.tag = tag;
-    return send_to_node(table, wefti_pid_node(to), &parcel);
+    int error = hand_on(node, &parcel);
+    if (!error || error == -ESRCH)
+        return 0;
+    detach(table, wefti_pid_node(to), node, error);
+    return -ENOTCONN;
 }
 
 void wefti_relay_down(struct wefti_processes *table, struct wefti_message *record, int reason) {
-    (void)send_down(table, record->from, record->record.to, record->tag, reason);
+    int none;
+    struct node *node = enter(table, wefti_pid_node(record->record.to), &none);
+    if (node) { /* else it was detached: the other side knows */
+        (void)send_down(table, node, record->from, record->record.to, record->tag,
+                        reason); /* it does what can be done */
+        leave(table, node);
+    }
     wefti_message_free(table, record);
 }
 
@@ -372,27 +409,9 @@ int weft_relay_detach(weft_runtime *rt, unsigned number, int reason) {
     if (reason > 0)
         return -EINVAL;
     struct wefti_processes *table = wefti_processes_of(rt, false);
-    struct wefti_relays *relays = table && number && number <= WEFT_NODE_MAX ? relays_of(table) : NULL;
-    if (!relays)
+    if (!table || !number || number > WEFT_NODE_MAX || !relays_of(table))
         return wefti_no_processes(rt, -ENOTCONN);
-    struct wefti_message *monitors = NULL;
-    wefti_lock_take(&relays->lock);
-    struct node *node = relays->node[number];
-    bool last = false;
-    if (node) {
-        monitors = take_monitors(table, node, true);
-        relays->node[number] = NULL;
-        node->attached = false;
-        last = node->users == 0;
-    }
-    wefti_lock_give(&relays->lock);
-    for (struct wefti_message *next; monitors; monitors = next) {
-        next = next_of(monitors);
-        wefti_monitor_tell(table, monitors, reason ? reason : -EHOSTUNREACH);
-    }
-    if (last)
-        release(node);
-    return node ? 0 : -ENOTCONN;
+    return detach(table, number, NULL, reason) ? 0 : -ENOTCONN;
 }
 
 void wefti_relays_fini(struct wefti_processes *table) {
@@ -438,9 +457,10 @@ static int deliver_message(struct wefti_processes *table, unsigned number, const
     return error;
 }
 
-static int deliver_monitor(struct wefti_processes *table, const weft_parcel *parcel, weft_pid from) {
+/* A monitor that cannot be had is an end that is told at once, with the reason: no such process, or no memory. */
+static int deliver_monitor(struct wefti_processes *table, struct node *node, const weft_parcel *parcel, weft_pid from) {
     int error = wefti_monitor_add(table, parcel->to, from, parcel->tag, NULL);
-    return error == -ESRCH ? send_down(table, parcel->to, from, parcel->tag, -ESRCH) : error;
+    return error ? send_down(table, node, parcel->to, from, parcel->tag, error) : 0;
 }
 
 static int deliver_demonitor(struct wefti_processes *table, const weft_parcel *parcel, weft_pid from) {
@@ -500,7 +520,7 @@ int weft_relay_deliver(weft_runtime *rt, unsigned number, const weft_parcel *giv
         return -ENOTCONN;
     weft_pid from = parcel.from ? with_node(parcel.from, number) : WEFT_PID_NONE;
     if (parcel.type == WEFT_PARCEL_MONITOR)
-        error = deliver_monitor(table, &parcel, from);
+        error = deliver_monitor(table, node, &parcel, from);
     else if (parcel.type == WEFT_PARCEL_DEMONITOR)
         error = deliver_demonitor(table, &parcel, from);
     else if (parcel.type == WEFT_PARCEL_DOWN)
