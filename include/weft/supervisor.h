@@ -136,7 +136,7 @@ WEFT_API int weft_supervise(const weft_supervisor_config *config, const weft_sup
  * below it.  A supervisor of supervisors therefore needs a longer grace than they have, or one below 0. */
 typedef struct weft_process_child {
     const char *name; /* in `needs` of others, and for dumps if the spec has none; NULL: nobody needs it */
-    weft_process_spec spec; /* how it is started, each time */
+    weft_process_spec spec; /* how it is started, each time; `release` is -EINVAL, since `arg` is for every start */
     weft_restart restart;
     const char *const *needs; /* names, ended by NULL; NULL: none */
 } weft_process_child;
@@ -145,7 +145,7 @@ typedef struct weft_process_child {
 #define WEFT_PROCESS_CHILD(name, fn, arg)                                                                              \
     {name,                                                                                                             \
      {sizeof(weft_process_spec), fn,    arg,   0, 0, 0, 0, 0, 0, 0, 0,                                                 \
-      WEFT_MAILBOX_REFUSE,       false, false, 0, 0, 0, 0, 0, 0, 0},                                                   \
+      WEFT_MAILBOX_REFUSE,       false, false, 0, 0, 0, 0, 0, 0, 0, 0},                                                \
      WEFT_RESTART_PERMANENT,                                                                                           \
      0}
 

@@ -181,7 +181,7 @@ static inline int begin_slow(const struct wefti_chan *ch, struct wefti_worker **
         return -EINVAL;
     if (WEFTI_LIKELY(!load_relaxed(&wefti_accounts_exist))) /* as in wefti_charge_channel_call */
         return 0;
-    int error = wefti_charge_channel_call();
+    int error = wefti_charge_channel_call(until);
     *w = wefti_worker_here();
     return error;
 }
@@ -295,7 +295,7 @@ int weft_chan_send_many(weft_chan *handle, const void *values, size_t count, wef
     if (!ch)
         return -EINVAL;
     wefti_slice_use(until);
-    int error = count > INT32_MAX ? -EINVAL : wefti_charge_channel_call();
+    int error = count > INT32_MAX ? -EINVAL : wefti_charge_channel_call(until);
     while (!error && sent < count) {
         struct wefti_worker *w = wefti_worker_here();
         if (wefti_chan_is_controlled(w, until)) {
@@ -340,7 +340,7 @@ int weft_chan_recv_many(weft_chan *handle, void *values, size_t count, weft_dead
     if (!ch || count == 0 || count > INT32_MAX)
         return !ch || count ? -EINVAL : 0;
     wefti_slice_use(until);
-    int error = wefti_charge_channel_call();
+    int error = wefti_charge_channel_call(until);
     if (error)
         return error;
     struct wefti_worker *w = wefti_worker_here();

@@ -104,7 +104,7 @@ static ssize_t call_on(struct wefti_worker *w, struct weft_io *io, int direction
     if (WEFTI_UNLIKELY(result))
         return result;
     if (WEFTI_UNLIKELY(load_relaxed(&wefti_accounts_exist))) { /* a hint */
-        if ((result = wefti_charge_caller(&wefti_cost_syscall)))
+        if ((result = wefti_charge_caller_until(&wefti_cost_syscall, until)))
             return result;
         w = wefti_worker_here();
     }

@@ -230,7 +230,8 @@ int weft_process_supervise(const weft_supervisor_config *given, const weft_proce
     if (!sup.self || !sup.self->is_fiber || !children || count == 0 || count > INT32_MAX)
         return -EINVAL;
     for (size_t i = 0; i < count; i++)
-        if ((unsigned)children[i].restart > WEFT_RESTART_TEMPORARY)
+        if ((unsigned)children[i].restart > WEFT_RESTART_TEMPORARY ||
+            wefti_process_spec_releases(&children[i].spec)) /* the argument is for every start */
             return -EINVAL;
     size_t each = sizeof *sup.slots + sizeof *sup.sup.children + sizeof *sup.order;
     size_t bytes = count * each + sup.sup.config.intensity * sizeof(int64_t);

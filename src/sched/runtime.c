@@ -121,6 +121,7 @@ static void init_worker(struct weft_runtime *rt, uint32_t index, bool no_steal) 
 
 static void release(struct weft_runtime *rt, size_t allocated) {
     wefti_slab_fini(&rt->slab);
+    wefti_nodes_fini(&rt->labels);
     wefti_stack_pool_fini(&rt->stacks);
     wefti_sim_fini(rt);
     wefti_profile_fini(rt);
