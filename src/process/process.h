@@ -157,6 +157,7 @@ struct wefti_process {
     bool awaits; /* of a bounded mailbox, under the lock: an answer has its place (receive.c) */
     bool
         outdated; /* likewise, of one that drops the oldest: some of `ordered` went, so what is older, in `pending`, goes */
+    bool heard; /* of a fiber, under the lock: has read a request to end (shutdown.c) */
     uint32_t in_flight; /* the process's own: commands */
     uint32_t pending_count; /* when bounded, the process's own: messages in `pending` that count */
     union { /* under the lock */
@@ -400,6 +401,13 @@ struct weft_task *wefti_process_condemn(struct wefti_process *process, int reaso
 void wefti_process_execute(struct weft_task *task);
 /* End it, with -ECANCELED: its time is over, and shields do not put that off. */
 void wefti_process_force(struct wefti_processes *table, weft_pid pid);
+
+/* -- shutdown.c -------------------------------------------------------------------------------------------- */
+/* The process has been sent a request to end.  If it is a fiber, its waits fail until it has read a request, unless it traps exits. */
+void wefti_process_interrupt(struct wefti_processes *table, weft_pid pid);
+/* The running process, a fiber, has read a request. */
+void wefti_process_heard(struct wefti_process *self);
+
 /* weft_process_spawn for the library's own. */
 int wefti_process_spawn_own(struct weft_runtime *rt, const weft_process_spec *spec, weft_task **handle);
 /* The same of a class, in a step, for a command that it completes: its state begins with a struct wefti_helper, and the record has the handle. */
