@@ -198,7 +198,7 @@ typedef struct weft_process_spec {
     uint32_t max_messages; /* of the mailbox; 0: no bound */
     uint64_t max_bytes; /* of the messages in it, an empty one counting as one byte; 0: no bound */
     weft_mailbox_policy policy;
-    bool trap_exit; /* exits of linked processes come as messages */
+    bool trap_exit; /* exits of linked processes come as messages; a request to end does not interrupt its waits */
     bool wake_blocked_on_message; /* a class that waits for a command is also called when a message comes */
     size_t stack_size;
     /* Of a fiber, as weft_fiber_spec: what its budget comes out of (NULL: its spawner's, which has that of the nursery it is in), how much, and the
@@ -211,10 +211,16 @@ typedef struct weft_process_spec {
     /* A list instead of `input`.  A class that has no init_ctx takes one payload at most. */
     const weft_payload *inputs;
     size_t input_count;
+    /* Of a supervised process, see <weft/supervisor.h>: how long it may take to end when it is stopped, in ns; 0: the supervisor's `grace`;
+     * WEFT_SHUTDOWN_INFINITE; WEFT_SHUTDOWN_KILL. */
+    int64_t shutdown;
 } weft_process_spec;
 
+#define WEFT_SHUTDOWN_INFINITE WEFT_CAST(int64_t, -1) /* as long as it wants */
+#define WEFT_SHUTDOWN_KILL INT64_MIN /* it is not asked, but ended by force at once */
+
 #define WEFT_PROCESS_SPEC_INIT                                                                                         \
-    {sizeof(weft_process_spec), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_MAILBOX_REFUSE, false, false, 0, 0, 0, 0, 0, 0, 0}
+    {sizeof(weft_process_spec), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_MAILBOX_REFUSE, false, false, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* Starts a process.  `handle` may be NULL; with it the process can be joined as a task.
  *
@@ -279,7 +285,8 @@ typedef struct weft_process_left {
 } weft_process_left;
 
 /* Stop all processes, before the runtime is stopped: each is asked to end (WEFT_MESSAGE_CANCEL, error -ESHUTDOWN), also those that are
- * started from now on by others; from outside nothing can be started any more (-ESHUTDOWN).  Who has not ended by `until` (WEFT_NOW: in
+ * started from now on by others; from outside nothing can be started any more (-ESHUTDOWN).  All waits of a fiber but weft_receive fail with -ECANCELED
+ * until it has read the message, unless it traps exits or is shielded.  Who has not ended by `until` (WEFT_NOW: in
  * 10 s) is ended by force, which a fiber's shields do not put off, and is reported: the first `room` of them in `left`.
  * Call from: a plain thread.  Waits until all have ended: one that cannot be stopped is named by weft_dump.
  * Returns how many had to be ended by force; -EINVAL; -EDEADLK (on a worker); -EBUSY (it has been called before); -ENOMEM, -EAGAIN,
