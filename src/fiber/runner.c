@@ -161,6 +161,7 @@ void wefti_fiber_stop(struct wefti_fiber *self) {
     if (w->exceptions) /* nobody handles them any more */
         *w->exceptions = (struct wefti_exceptions){0};
     self->stack = NULL;
+    store_relaxed(&w->rt->fiber_was_stopped, true); /* read when the workers have ended */
     wefti_worker_finish(w, &self->task, (weft_result){-EDQUOT, NULL});
     wefti_look_at_resting(w);
     struct wefti_goal to = wefti_go_on(w, NULL, NULL);

@@ -171,7 +171,7 @@ static void settle_in(struct wefti_process *process, const weft_process_spec *sp
     process->bounded = spec->max_messages || spec->max_bytes;
     process->policy = (uint8_t)spec->policy;
     process->trap_exit = spec->trap_exit;
-    process->told = process->awaits = process->outdated = false;
+    process->told = process->awaits = process->outdated = process->heard = false;
     process->reason = 0;
     store_relaxed(&process->wake_blocked, spec->wake_blocked_on_message); /* O2 publishes it, and the next */
     store_relaxed(&process->receiving, !process->is_fiber);

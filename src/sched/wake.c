@@ -210,8 +210,8 @@ bool weft_task_is_cancelled(const weft_task *task) {
     if (!task)
         return false;
     uint64_t word = load_relaxed((wefti_word *)(uintptr_t)&task->word); /* a flag, nothing behind it */
-    if (WEFTI_LIKELY(!(word & WEFTI_CANCELLED) || wefti_word_must_end(word)))
-        return word & WEFTI_CANCELLED;
+    if (WEFTI_LIKELY(!wefti_word_is_to_end(word) || !(word & WEFTI_SHIELD_MASK)))
+        return wefti_word_is_to_end(word);
     struct wefti_worker *w = wefti_worker_here();
     if (!w || wefti_current(w) != task || !wefti_task_is_fiber(task)) /* its limits are its own */
         return false;
