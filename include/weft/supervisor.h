@@ -163,7 +163,7 @@ typedef struct weft_process_child {
 #define WEFT_PROCESS_CHILD(name, fn, arg)                                                                              \
     {name,                                                                                                             \
      {sizeof(weft_process_spec), fn,    arg,   0, 0, 0, 0, 0, 0, 0, 0,                                                 \
-      WEFT_MAILBOX_REFUSE,       false, false, 0, 0, 0, 0, 0, 0, 0, 0},                                                \
+      WEFT_MAILBOX_REFUSE,       false, false, 0, 0, 0, 0, 0, 0, 0, 0, 0},                                             \
      WEFT_RESTART_PERMANENT,                                                                                           \
      0}
 
