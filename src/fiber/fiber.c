@@ -67,7 +67,7 @@ INLINE void fill(struct weft_task *task, uint32_t yield_ops, const weft_fiber_sp
     task->pointer = spec->arg;
     memset(&fiber->stack, 0, offsetof(struct wefti_fiber, waits_since) - offsetof(struct wefti_fiber, stack));
     fiber->stack_log2 = (uint8_t)log2;
-    fiber->look_log2 = WEFTI_SLICE_START;
+    fiber->look_after = WEFTI_SLICE_START;
     if (spec->migrate)
         fiber->migrate = true;
     if (spec->discard)

@@ -278,7 +278,7 @@ weft_poll wefti_fiber_poll(struct weft_task *task, void *state) {
         bind(w, task, stack);
     }
     give(w, task);
-    w->calls_left = w->central ? 1 : INT64_C(1) << fiber->look_log2;
+    w->calls_left = w->central ? 0 : fiber->look_after;
     if (w->exceptions) { /* whoever drives us, or waits in a poll, may be handling some */
         wefti_switch_exceptions(w, &w->native, stack, task, false);
     } else {

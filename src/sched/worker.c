@@ -73,7 +73,7 @@ static inline __attribute__((always_inline)) void run(struct wefti_worker *w, st
         return;
     w->done = (weft_result){0, NULL}; /* a join that helps restores these and w->current for the task below */
     w->waits = WEFTI_WAITS_UNKNOWN;
-    w->calls_left = INT64_C(1) << w->look_log2; /* a new slice; a fiber sets its own */
+    w->calls_left = w->look_after; /* a new slice; a fiber sets its own */
     weft_poll said = task->poll(task, wefti_task_state(task));
     wefti_set_current(w, NULL);
     if (said == WEFT_READY) {
