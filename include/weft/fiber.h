@@ -111,7 +111,7 @@ WEFT_API int weft_yield(void);
 
 /* Waits.  Never ends early; at most 1 ms late, plus scheduling delay.
  *
- * In a fiber others run meanwhile; a plain thread sleeps.  With a time of 0, or one that has
+ * In a fiber others run meanwhile; a plain thread sleeps, and pthread_cancel ends that.  With a time of 0, or one that has
  * passed, the call yields only if the slice is used up.  To yield at once, call weft_yield.
  *
  * Returns 0, or

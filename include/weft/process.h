@@ -227,7 +227,7 @@ typedef struct weft_process_spec {
     uint32_t max_messages; /* of the mailbox; 0: no bound */
     uint64_t max_bytes; /* of the messages in it, an empty one counting as one byte; 0: no bound */
     weft_mailbox_policy policy;
-    bool trap_exit; /* exits of linked processes come as messages */
+    bool trap_exit; /* exits of linked processes come as messages; a request to end does not interrupt its waits */
     bool wake_blocked_on_message; /* a class that waits for a command is also called when a message comes */
     size_t stack_size;
     /* Of a fiber, as weft_fiber_spec: what its budget comes out of (NULL: its spawner's, which has that of the nursery it is in), how much, and the
@@ -243,10 +243,38 @@ typedef struct weft_process_spec {
     /* Of a fiber; with a class -EINVAL.  As in weft_fiber_spec: called once with `arg` when the process has ended, also if it was ended before its
      * function was entered; before its end is told to others.  Not called if the spawn fails.  NULL: nothing is called. */
     void (*release)(void *arg);
+    /* Of a supervised process, see <weft/supervisor.h>: how long it may take to end when it is stopped, in ns; 0: the supervisor's `grace`;
+     * WEFT_SHUTDOWN_INFINITE; WEFT_SHUTDOWN_KILL. */
+    int64_t shutdown;
 } weft_process_spec;
 
+#define WEFT_SHUTDOWN_INFINITE WEFT_CAST(int64_t, -1) /* as long as it wants */
+#define WEFT_SHUTDOWN_KILL INT64_MIN /* it is not asked, but ended by force at once */
+
 #define WEFT_PROCESS_SPEC_INIT                                                                                         \
-    {sizeof(weft_process_spec), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_MAILBOX_REFUSE, false, false, 0, 0, 0, 0, 0, 0, 0, 0}
+    {sizeof(weft_process_spec),                                                                                        \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     WEFT_MAILBOX_REFUSE,                                                                                              \
+     false,                                                                                                            \
+     false,                                                                                                            \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0}
 
 /* Starts a process.  `handle` may be NULL; with it the process can be joined as a task.
  *
@@ -325,7 +353,8 @@ typedef struct weft_process_left {
 /* Stops all processes, before the runtime is stopped.
  *
  * Each process is asked to end (WEFT_MESSAGE_CANCEL, error -ESHUTDOWN), as are those that tasks of the runtime start from now on; from outside no
- * process can be started any more (-ESHUTDOWN).  A process that has not ended by `until` (WEFT_NOW: in 10 s) is ended by force, which a
+ * process can be started any more (-ESHUTDOWN).  All waits of a fiber but weft_receive fail with -ECANCELED until it has read the message, unless
+ * it traps exits or is shielded.  A process that has not ended by `until` (WEFT_NOW: in 10 s) is ended by force, which a
  * fiber's shields do not put off, and is reported: the first `room` of them in `left`.
  *
  * Returns after all processes have ended and their release functions have returned; a process that does not end is named by weft_dump.  It is not

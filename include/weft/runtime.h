@@ -116,6 +116,8 @@ WEFT_API int weft_runtime_stop(weft_runtime *rt, weft_deadline until);
 
 /* Stop at once if still running, join every worker, free everything.  Handles and wakers of its tasks must be dropped: other
  * threads that are about to have 2 s (grace_ns) for it.  `rt` may be NULL.
+ * If a fiber was stopped (<weft/budget.h>), handles that are left after that time are taken to be in its frames: they are named on stderr, and
+ * the runtime is destroyed.
  * Returns 0; -EBUSY when some are still held (the tasks are named on stderr), or as weft_runtime_stop; -EDEADLK as weft_runtime_stop.
  * On failure the runtime still exists, and a later call may succeed. */
 WEFT_API int weft_runtime_destroy(weft_runtime *rt);

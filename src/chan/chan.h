@@ -24,6 +24,7 @@
 #include <string.h>
 #include <weft/chan.h>
 
+#include "base/refs.h"
 #include "budget/cap.h"
 #include "fiber/slice.h"
 #include "fiber/wait.h"

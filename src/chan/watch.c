@@ -27,7 +27,7 @@ int weft_watch_create(size_t value_size, const void *first, weft_watch **out) {
 
 weft_watch *weft_watch_clone(weft_watch *watch) {
     if (watch)
-        wefti_bell_ref(&watch->bell);
+        wefti_bell_ref(&watch->bell, "weft_watch_clone");
     return watch;
 }
 
@@ -133,8 +133,9 @@ static int begin(weft_case *c, struct wefti_waiter *waiter) {
     return 1;
 }
 
-static void end(weft_case *c, struct wefti_waiter *waiter) {
+static bool end(weft_case *c, struct wefti_waiter *waiter) {
     wefti_bell_case_end(&((struct weft_watch *)c->thing)->bell, waiter);
+    return false;
 }
 
 static bool served(weft_case *c, struct wefti_waiter *waiter) {

@@ -14,7 +14,7 @@
 /* The drop function of every fiber that needs one. */
 static void drop_fiber(void *state) {
     struct wefti_fiber *fiber = (struct wefti_fiber *)(void *)((char *)state - WEFTI_STATE_LARGE);
-    if (WEFTI_UNLIKELY(fiber->task.layout & WEFTI_LABELLED) && wefti_label_of(&fiber->task)->release)
+    if (WEFTI_UNLIKELY(fiber->task.owns & WEFTI_LABELLED) && wefti_label_of(&fiber->task)->release)
         wefti_label_of(&fiber->task)->release(fiber->task.pointer);
     if (fiber->account)
         wefti_account_close(fiber);
@@ -62,7 +62,7 @@ INLINE void fill(struct weft_task *task, uint32_t yield_ops, const weft_fiber_sp
     task->name = spec->name ? spec->name : "fiber";
     task->poll = wefti_fiber_poll;
     task->drop = owner || account || spec->release ? drop_fiber : NULL;
-    task->layout = WEFTI_STATE_LARGE | WEFTI_IS_FIBER;
+    task->layout |= WEFTI_STATE_LARGE | WEFTI_IS_FIBER;
     task->home = 0;
     task->pointer = spec->arg;
     memset(&fiber->stack, 0, offsetof(struct wefti_fiber, waits_since) - offsetof(struct wefti_fiber, stack));
@@ -252,9 +252,7 @@ int weft_sleep_until(weft_deadline until) {
         int why = wefti_fiber_wait(wefti_fiber_of(wefti_current(w)), never, NULL, until, wefti_words(WEFTI_A_TIMER));
         return why == -ETIMEDOUT ? 0 : why;
     }
-    struct wefti_park park = {0};
-    while (wefti_clock() < until)
-        wefti_park_sleep(&park, until);
+    wefti_sleep_until(until);
     return 0;
 }
 

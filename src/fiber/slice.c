@@ -77,6 +77,7 @@ static void renew(struct wefti_worker *w, int64_t now, uint8_t look_after) {
 
 /* A long slice is over: what waits for the clock or a descriptor has waited for that long. */
 static void look_soon(struct wefti_worker *w) {
+    wefti_worker_help(w, wefti_clock()); /* a tick of such slices takes long */
     if (w->look_left <= 1)
         return;
     wefti_worker_settle(w);
@@ -89,7 +90,7 @@ static bool others_wait(struct wefti_worker *w) {
     if (w->look_left || w->driven || w->help || w->rt->sim)
         return true;
     if (w->central)
-        return wefti_inject_waiting(&w->rt->inject) != 0;
+        return wefti_inject_waiting(&w->rt->inject) != 0 || wefti_control_has_more(w);
     if (w->unusual)
         return true;
     wefti_look_at_resting(w);

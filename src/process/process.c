@@ -171,7 +171,7 @@ static void settle_in(struct wefti_process *process, const weft_process_spec *sp
     process->bounded = spec->max_messages || spec->max_bytes;
     process->policy = (uint8_t)spec->policy;
     process->trap_exit = spec->trap_exit;
-    process->told = process->awaits = process->outdated = false;
+    process->told = process->awaits = process->outdated = process->heard = false;
     process->reason = 0;
     store_relaxed(&process->wake_blocked, spec->wake_blocked_on_message); /* O2 publishes it, and the next */
     store_relaxed(&process->receiving, !process->is_fiber);
@@ -187,7 +187,7 @@ static void settle_in(struct wefti_process *process, const weft_process_spec *sp
 
 /* The caller's name, which may be gone soon, is copied; a class's name stays as long as the class.  False: no memory. */
 static bool copy_name(const weft_process_spec *spec, const struct wefti_room *room) {
-    return !spec->name || (room->task->layout & WEFTI_LABELLED) || wefti_label_put(room->rt, room->task, NULL);
+    return !spec->name || (room->task->owns & WEFTI_LABELLED) || wefti_label_put(room->rt, room->task, NULL);
 }
 
 static int make_fiber(struct weft_runtime *rt, struct wefti_process *process, const weft_process_spec *spec,
@@ -254,7 +254,7 @@ static int make_class(struct weft_runtime *rt, struct wefti_process *process, co
     task->poll = wefti_process_poll;
     task->drop = class_ended;
     task->home = 0;
-    task->layout = WEFTI_STATE_LARGE;
+    task->layout |= WEFTI_STATE_LARGE;
     struct wefti_process_header *header = wefti_task_state(task);
     header->process = process;
     header->class_ = class_;

@@ -149,6 +149,7 @@ struct wefti_process {
         uint32_t unusual; /* one of them is true: to the process itself */
     };
     _Atomic bool ending; /* from X1 to X2: its release functions run.  Set under the lock */
+    bool heard; /* of a fiber, under the lock: has read a request to end (shutdown.c) */
     uint16_t state_room; /* a class: state_size of the class it was started with; fixed while it lives */
 
     _Alignas(64) struct wefti_processes *table;
@@ -412,6 +413,13 @@ void wefti_process_execute(struct weft_task *task);
 void wefti_process_force(struct wefti_processes *table, weft_pid pid);
 /* Does it have a release function?  A spec of an earlier header has no such field. */
 bool wefti_process_spec_releases(const weft_process_spec *spec);
+
+/* -- shutdown.c -------------------------------------------------------------------------------------------- */
+/* The process has been sent a request to end.  If it is a fiber, its waits fail until it has read a request, unless it traps exits. */
+void wefti_process_interrupt(struct wefti_processes *table, weft_pid pid);
+/* The running process, a fiber, has read a request. */
+void wefti_process_heard(struct wefti_process *self);
+
 /* weft_process_spawn for the library's own. */
 int wefti_process_spawn_own(struct weft_runtime *rt, const weft_process_spec *spec, weft_task **handle);
 /* The same of a class, in a step, for a command that it completes: its state begins with a struct wefti_helper, and the record has the handle. */

@@ -32,7 +32,19 @@ static bool is_late(const struct wefti_process *self, const struct wefti_message
     return wefti_message_is_answer(message) && message->tag != wefti_rest(self)->asking;
 }
 
+/* After a wait that failed with -ECANCELED: was it for a request to end that came meanwhile?  The request was put into the mailbox, under
+ * the lock, before the wait was made to fail. */
+static __attribute__((noinline)) bool was_asked(struct wefti_process *self) {
+    if (wefti_fiber_is_cancelled(wefti_fiber_self()))
+        return false;
+    wefti_lock_take(&self->lock);
+    wefti_lock_give(&self->lock);
+    return wefti_something_came(self);
+}
+
 static void use(struct wefti_process *self, const struct wefti_message *message) {
+    if (WEFTI_UNLIKELY(message->type == WEFT_MESSAGE_CANCEL))
+        wefti_process_heard(self);
     if (message->type != WEFT_MESSAGE)
         self->system_count--;
     else if (!wefti_message_is_answer(message)) /* an answer was not counted */
@@ -108,7 +120,7 @@ static inline int receive(struct wefti_process *self, weft_message *message, wef
         store_relaxed(&self->receiving, true); /* a hint, as the next */
         int error = wefti_fiber_wait(wefti_fiber_self(), wefti_something_came, self, until, "a message");
         store_relaxed(&self->receiving, false);
-        if (error)
+        if (error && !(error == -ECANCELED && was_asked(self)))
             return error; /* perhaps at once: the time had passed */
     }
 }
@@ -138,8 +150,9 @@ int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_d
         return -EDEADLK;
     wefti_slice_use(until);
     int error = wefti_charge_channel_call(until);
-    if (!error && WEFTI_UNLIKELY(wefti_fiber_must_end(wefti_fiber_self())))
-        error = -ECANCELED; /* first: messages that never cease must not keep it alive */
+    if (!error && WEFTI_UNLIKELY(wefti_fiber_is_cancelled(wefti_fiber_self())))
+        error =
+            -ECANCELED; /* first: messages that never cease must not keep it alive.  A request to end is read in its place. */
     struct wefti_link *after = self->passed = NULL; /* this may take out what has been passed */
     return error ? error : receive(self, message, filter, arg, &after, until, &wefti_rest(self)->current);
 }

@@ -143,7 +143,7 @@ weft_poll wefti_process_poll(struct weft_task *task, void *raw) {
             if (WEFTI_LIKELY(!has_come(process) && !(process->unusual | process->pending.count)))
                 return WEFT_PENDING;
         } else if (is_over(task, &out, &commands, &error)) {
-            return weft_done(task, error, NULL);
+            return weft_done(task, error, (void *)(uintptr_t)wefti_failure_is_known); /* to links and monitors */
         }
         if (WEFTI_UNLIKELY(wefti_word_must_end(load_relaxed(&task->word)))) /* a flag; between two steps, it ends */
             return WEFT_PENDING;

@@ -46,8 +46,10 @@ static int pass(struct stop *stop, weft_pid self, bool late, int *error) {
         count++;
         if (late)
             note(stop, pid);
-        else
+        else {
             wefti_process_tell_stop(stop->table, pid); /* Z3 */
+            wefti_process_interrupt(stop->table, pid);
+        }
     }
     int64_t until = late ? WEFT_NEVER : stop->until;
     for (int ended = 0; ended < count && !*error;) {

@@ -164,8 +164,7 @@ static void find_owner(struct weft_task *task, void *arg) {
     wefti_task_unref(task, 0);
 }
 
-/* Of a fiber that waits for a lock: who has it.  Another task, also one that has ended and left it locked, may be at the address of one that is gone:
- * a look. */
+/* Of a fiber that waits for a lock: the lock's owner. */
 static void keeper(const struct out *out, struct weft_runtime *rt, uint64_t by, uint64_t many, char *what,
                    size_t room) {
     struct owned_by find = {by, NULL};

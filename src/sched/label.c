@@ -11,10 +11,11 @@ bool wefti_label_put(struct weft_runtime *rt, struct weft_task *task, void (*rel
         store_relaxed((_Atomic char *)&label->text[i], task->name[i]); /* a late dump may read it: a look */
     store_relaxed((_Atomic char *)&label->text[i], 0); /* as above */
     task->name = label->text;
-    task->layout |= WEFTI_LABELLED;
+    task->owns |= WEFTI_LABELLED;
     return true;
 }
 
 void wefti_label_take(struct weft_runtime *rt, struct weft_task *task) {
+    task->owns &= (uint8_t)~WEFTI_LABELLED;
     wefti_nodes_give_outside(&rt->labels, wefti_label_of(task));
 }

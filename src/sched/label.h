@@ -2,7 +2,7 @@
  *
  * What.   A caller's string may be gone when a dump prints it, so the name of a process is copied into a block of the runtime.  The function
  *         that releases a fiber's argument is in the same block, since neither the task nor the fiber has room for it.
- * Who.    The block belongs to its task, and is given back when the task is freed (WEFTI_LABELLED in the task's layout).
+ * Who.    The block belongs to its task, and is given back when the task is freed (WEFTI_LABELLED in the task's `owns`).
  * Why.    Dumps keep names without a reference to their tasks.  Blocks are not unmapped before the runtime is destroyed, and their text is
  *         written and read with relaxed atomics.  So a dump may print another task's name, or parts of two, and nothing worse.
  */

@@ -21,6 +21,7 @@
 #endif
 #define WEFTI_PARK_TIMEOUT INT64_C(10000000) /* B37 */
 #define WEFTI_WATCH_TIMEOUT INT64_C(1000000) /* how often a sleeper looks for stuck workers while others run */
+#define WEFTI_HELP_AFTER INT64_C(1000000) /* ns without progress after which a busy worker takes over another's tasks */
 #define WEFTI_WAKE_WORTH 50000.0 /* ns of waiting work that pay for waking a worker */
 #define WEFTI_IO_COMPLETIONS 256u /* B57: I/O events that a worker takes from its poller at a time, unless configured */
 #define WEFTI_IO_COMPLETIONS_MAX 65536u /* ... and the most that may be configured */

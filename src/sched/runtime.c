@@ -287,12 +287,12 @@ static bool wait_unreferenced(struct weft_runtime *rt) {
     return true;
 }
 
-/* Who is to drop them knows their names. */
-static void report_held(struct weft_runtime *rt) {
+/* Reports the tasks of which something is held by name: whoever is to drop it knows them. */
+static void report_held(struct weft_runtime *rt, const char *what) {
     const char *names[HELD_MAX];
     char text[768], name[WEFTI_NAME_ROOM];
     uint32_t held = wefti_slab_in_use(&rt->slab, names, HELD_MAX);
-    int size = snprintf(text, sizeof text, "weft: destroy: handles or wakers of tasks are still held (%u):", held);
+    int size = snprintf(text, sizeof text, "weft: destroy: %s (%u):", what, held);
     for (uint32_t i = 0; i < held && i < HELD_MAX; i++)
         size += snprintf(text + size, sizeof text - (size_t)size, "%s \"%s\"", i ? "," : "",
                          wefti_printable(names[i], name, sizeof name)); /* HELD_MAX of them fit */
@@ -307,8 +307,11 @@ int weft_runtime_destroy(weft_runtime *rt) {
     if (result == -EBUSY || result == -EDEADLK || result == -ENOTRECOVERABLE)
         return result;
     if (!wait_unreferenced(rt)) {
-        report_held(rt);
-        return -EBUSY;
+        bool lost = load_relaxed(&rt->fiber_was_stopped) && wefti_slab_has_only_handles(&rt->slab); /* all has ended */
+        report_held(rt, lost ? "handles of tasks that a stopped fiber has not dropped"
+                             : "handles or wakers of tasks are still held");
+        if (!lost)
+            return -EBUSY;
     }
     if (wefti_annexes_stop(rt, 0) == -EBUSY)
         return -EBUSY;

@@ -55,6 +55,7 @@ struct weft_runtime {
     uint32_t max_processes; /* 0: as many as the table has */
     int64_t park_timeout; /* INT64_MAX: none */
     int64_t grace; /* as in the config: wefti_grace */
+    _Atomic bool fiber_was_stopped; /* wefti_fiber_stop: handles may lie in a stack that nobody returns to */
     int64_t grace_ops; /* unpaid ops of a cancelled, exhausted fiber before it is stopped; 0: none */
     uint64_t seed;
     weft_wake_fn wake;

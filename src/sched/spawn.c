@@ -15,10 +15,9 @@ INLINE void fill(struct weft_task *task, const weft_spec *spec) {
     task->drop = spec->drop;
     task->home = 0;
     if (spec->state_size == 0) {
-        task->layout = 0;
         task->pointer = (void *)(uintptr_t)spec->state;
     } else {
-        task->layout = spec->state_size <= sizeof(void *) ? WEFTI_STATE_SMALL : WEFTI_STATE_LARGE;
+        task->layout |= spec->state_size <= sizeof(void *) ? WEFTI_STATE_SMALL : WEFTI_STATE_LARGE;
         if (spec->state)
             memcpy(wefti_task_state(task), spec->state, spec->state_size);
         else
@@ -99,7 +98,7 @@ int wefti_spawn_room(struct weft_runtime *rt, size_t state_size, struct wefti_ro
 }
 
 void wefti_spawn_unroom(const struct wefti_room *room) {
-    if (room->task->layout & WEFTI_LABELLED)
+    if (room->task->owns & WEFTI_LABELLED)
         wefti_label_take(room->rt, room->task);
     wefti_slab_give(&room->rt->slab, room->w ? &room->w->cache : NULL, room->task);
 }

@@ -69,7 +69,7 @@ static __attribute__((noinline)) void free_labelled(struct weft_task *task) {
 
 /* All that calls others comes last, so that the usual way needs no frame. */
 static inline void free_task(struct weft_task *task) {
-    if (WEFTI_UNLIKELY(task->layout & WEFTI_LABELLED))
+    if (WEFTI_UNLIKELY(task->owns & WEFTI_LABELLED))
         free_labelled(task);
     else
         free_slot(task);
@@ -221,8 +221,8 @@ bool weft_task_is_cancelled(const weft_task *task) {
     if (!task)
         return false;
     uint64_t word = load_relaxed((wefti_word *)(uintptr_t)&task->word); /* a flag, nothing behind it */
-    if (WEFTI_LIKELY(!(word & WEFTI_CANCELLED) || wefti_word_must_end(word)))
-        return word & WEFTI_CANCELLED;
+    if (WEFTI_LIKELY(!wefti_word_is_to_end(word) || !(word & WEFTI_SHIELD_MASK)))
+        return wefti_word_is_to_end(word);
     struct wefti_worker *w = wefti_worker_here();
     if (!w || wefti_current(w) != task || !wefti_task_is_fiber(task)) /* its limits are its own */
         return false;

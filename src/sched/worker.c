@@ -33,7 +33,7 @@ static inline __attribute__((always_inline)) void complete(struct wefti_worker *
     if (word & WEFTI_JOINED) {
         tell_joiner(w, task);
     } else if (wefti_word_refs(word) == 0) {
-        if (labelled && (task->layout & WEFTI_LABELLED))
+        if (labelled && (task->owns & WEFTI_LABELLED))
             wefti_label_take(w->rt, task);
         wefti_slab_give_here(&w->rt->slab, &w->cache, task);
     }
@@ -77,6 +77,8 @@ static inline __attribute__((always_inline)) void run(struct wefti_worker *w, st
     weft_poll said = task->poll(task, wefti_task_state(task));
     wefti_set_current(w, NULL);
     if (said == WEFT_READY) {
+        if (WEFTI_UNLIKELY(w->done.status < 0) && w->done.value != wefti_failure_is_known && !wefti_task_is_fiber(task))
+            wefti_task_failed(w, task, w->done.status);
         wefti_worker_finish(w, task, w->done);
     } else if (said == WEFT_PENDING) {
         store_relaxed(&task->status, wefti_waits(w)); /* for dumps */
@@ -112,14 +114,44 @@ static void measure(struct wefti_worker *w, int64_t now) {
     w->measure_began = now;
 }
 
+/* Idle workers steal, and a sleeping worker watches the others.  If all workers are busy, nobody does either: tasks behind a worker
+ * that is in a long poll, or runs many long fibers, would wait for that worker alone.  So a busy worker keeps an eye on one other
+ * worker at a time.  If the oldest task that waits there stays the same for WEFTI_HELP_AFTER, and has waited for longer than it would
+ * wait here, we take half of the tasks.  Rejected: to compare the lengths of the queues only.  Two workers with long polls would pass
+ * their tasks to and fro. */
+void wefti_worker_help(struct wefti_worker *w, int64_t now) {
+    const struct wefti_sched *sched = w->sched;
+    if (!sched->line || !w->shared || now - w->help_seen < WEFTI_HELP_AFTER)
+        return;
+    struct wefti_worker *victim = &w->rt->worker[w->helped];
+    struct wefti_line line = sched->line(victim);
+    bool same = victim != w && w->help_seen && line.length && line.oldest == w->help_oldest;
+    if (!same) {
+        w->helped = w->helped + 1 < w->rt->workers ? w->helped + 1 : 0;
+        line = sched->line(&w->rt->worker[w->helped]);
+    } else if ((double)sched->waiting(w) * w->average < (double)(now - w->help_since)) {
+        struct weft_task *task = sched->steal_from(w, victim);
+        if (task)
+            sched->submit(w, task, WEFTI_SUBMIT_WAKE);
+        line = sched->line(victim);
+    }
+    if (!same || line.oldest != w->help_oldest) {
+        w->help_oldest = line.oldest;
+        w->help_since = now;
+    }
+    w->help_seen = now;
+}
+
 void wefti_worker_tick(struct wefti_worker *w) {
     w->tick_left = WEFTI_TICK_POLLS;
     wefti_count(&w->counters.ticks, 1);
     int64_t now = wefti_clock();
     measure(w, now);
     wefti_stack_pool_trim(&w->rt->stacks, now);
-    if (w->shared)
+    if (w->shared) {
         wefti_timers_help_one(w, now);
+        wefti_worker_help(w, now);
+    }
 }
 
 /* -- Looking --------------------------------------------------------------------------------------------- */

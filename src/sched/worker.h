@@ -128,6 +128,12 @@ struct wefti_worker {
     uint32_t look_left; /* polls until the clock and the descriptors are looked at; 0: there are none */
     struct wefti_nap nap;
     uint32_t timers_helped; /* whose overdue timers we have looked at last */
+    uint32_t helped; /* wefti_worker_help: the worker that we keep an eye on ... */
+    uint64_t help_oldest; /* ... the oldest task that waits there ... */
+    int64_t help_since; /* ... since when it does, as far as we know ... */
+    int64_t help_seen; /* ... and when we looked last; 0: never */
+    uint32_t oldest_left; /* deque.c: oldest tasks that may still run in a row; 0: it is not their turn ... */
+    int64_t oldest_until; /* ... which ends then */
     uint32_t owed,
         owed_made; /* tasks that come before our fibers, and how many have: they waited when one of these had used up its slice ... */
     int64_t owed_until; /* ... and no longer than until then; 0: one of our fibers has had its turn since */
