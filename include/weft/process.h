@@ -210,6 +210,10 @@ typedef enum weft_mailbox_policy {
     WEFT_MAILBOX_DROP_OLDEST = 3,
 } weft_mailbox_policy;
 
+/* How a process is started.
+ *
+ * What the spec points to is used during the call only: `name` and `registered` are copied, and so are payloads and contexts for init_ctx.  Longer must
+ * stay: the class, while a process of it lives; `arg`, while the function uses it; the fund, until it is destroyed. */
 typedef struct weft_process_spec {
     size_t size; /* set by WEFT_PROCESS_SPEC_INIT */
     weft_fiber_fn fn; /* a fiber ... */
@@ -219,7 +223,7 @@ typedef struct weft_process_spec {
     const void *input; /* ... and what it gets */
     size_t input_size;
     const char *name; /* for dumps; copied, 47 bytes at most; NULL: the class's, which is not copied */
-    const char *registered; /* a name under which weft_whereis finds it; NULL: none */
+    const char *registered; /* a name under which weft_whereis finds it; copied, as in weft_register; NULL: none */
     uint32_t max_messages; /* of the mailbox; 0: no bound */
     uint64_t max_bytes; /* of the messages in it, an empty one counting as one byte; 0: no bound */
     weft_mailbox_policy policy;
@@ -368,18 +372,36 @@ WEFT_API int weft_process_stop_all(weft_runtime *rt, weft_deadline until, weft_p
 
 /* -- Names and groups --------------------------------------------------------------------------------- */
 
-/* A name for a process, until it ends or the name is taken back: who is told of its end, or finds that it is not alive, finds the name free.  A process
- * may have several.  The string is copied, at most 63 bytes.
- * Returns 0; -EEXIST; -ESRCH (no such process; unregister: no such name); -EINVAL; -ENOMEM. */
+/* Gives a process of this runtime a name, until it ends or weft_unregister is called.  A process may have several names.  When its end is told,
+ * and when weft_process_is_alive returns false, the name is free.  The string is copied.
+ *
+ * weft_whereis returns the process that has the name, or WEFT_PID_NONE.  The others return 0, or
+ *   -EINVAL  no runtime, or a name that is empty or longer than 63 bytes
+ *   -EEXIST  weft_register: another process has the name, or this one
+ *   -ESRCH   no such process; weft_unregister: no process has the name
+ *   -ENOMEM  no memory
+ * May be called from any thread.  Do not suspend. */
 WEFT_API int weft_register(weft_runtime *rt, const char *name, weft_pid pid);
 WEFT_API int weft_unregister(weft_runtime *rt, const char *name);
 WEFT_API weft_pid weft_whereis(weft_runtime *rt, const char *name);
 
-/* Groups of processes by name; ended ones leave by themselves.  weft_publish sends to all without waiting for room, and
- * returns to how many.  The others as the names: -EEXIST: it is a member; -ESRCH: no such process, or no member; -EINVAL; -ENOMEM. */
+/* Groups of processes by name, copied as above.  A process that ends leaves its groups.
+ *
+ * Returns 0, or
+ *   -EINVAL  no runtime, or a name that is empty or longer than 63 bytes
+ *   -EEXIST  weft_group_join: it is a member
+ *   -ESRCH   no such process; weft_group_leave: it is no member
+ *   -ENOMEM  no memory
+ * May be called from any thread.  Do not suspend. */
 WEFT_API int weft_group_join(weft_runtime *rt, const char *group, weft_pid pid);
 WEFT_API int weft_group_leave(weft_runtime *rt, const char *group, weft_pid pid);
-/* May suspend: when the slice is used up. */
+
+/* Sends to all members of a group, without waiting for room in their mailboxes.
+ *
+ * Returns to how many members the message was sent, or
+ *   -EINVAL  no runtime, or a name that is empty or longer than 63 bytes
+ *   -ENOMEM  no memory
+ * May be called from any thread.  May suspend: when the slice is used up, or the caller's budget cannot pay. */
 WEFT_API int weft_publish(weft_runtime *rt, const char *group, uint64_t tag, const void *data, size_t size);
 
 WEFT_EXTERN_C_END

@@ -53,15 +53,26 @@ void wefti_submit(struct weft_task *task, enum wefti_submit why) {
     wefti_notify(rt, w);
 }
 
-static inline void free_task(struct weft_task *task) {
+static inline void free_slot(struct weft_task *task) {
     struct weft_runtime *rt = wefti_task_rt(task);
     struct wefti_worker *w = wefti_worker_of(rt);
-    if (WEFTI_UNLIKELY(task->owns & WEFTI_LABELLED))
-        wefti_label_take(rt, task);
     if (WEFTI_LIKELY(w != NULL))
         wefti_slab_give_here(&rt->slab, &w->cache, task);
     else
         wefti_slab_give(&rt->slab, NULL, task);
+}
+
+static __attribute__((noinline)) void free_labelled(struct weft_task *task) {
+    wefti_label_take(wefti_task_rt(task), task);
+    free_slot(task);
+}
+
+/* All that calls others comes last, so that the usual way needs no frame. */
+static inline void free_task(struct weft_task *task) {
+    if (WEFTI_UNLIKELY(task->owns & WEFTI_LABELLED))
+        free_labelled(task);
+    else
+        free_slot(task);
 }
 
 static inline void unref(struct weft_task *task, uint64_t clear) {

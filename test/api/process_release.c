@@ -1,4 +1,6 @@
 /* process_release.c - the argument of a fiber is released once, however the fiber ends; the name of a process is copied. */
+#include <fcntl.h>
+
 #include "nursery.h"
 #include "process.h"
 
@@ -277,5 +279,46 @@ API_TEST(process_name_of_left, "W36", .workers = {1, 2}) {
     for (int i = 0; i < 2; i++)
         CHECK(!strcmp(left[i].name, "client 9") || !strcmp(left[i].name, "deaf"));
     CHECK(strcmp(left[0].name, left[1].name));
+    fixture_end(rt);
+}
+
+/* Dumps read names while processes come and go: they may be another's, but not freed memory. */
+static atomic_bool enough;
+static void *dump_always(void *rt) {
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    REQUIRE_GE(null, 0);
+    while (!atomic_load(&enough))
+        CHECK_EQ(weft_dump(rt, null), 0);
+    close(null);
+    return NULL;
+}
+static int spawn_named(void *arg) {
+    (void)arg;
+    for (int i = 0; i < (fixture_is_slow() ? 300 : 3000); i++) {
+        weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+        uint64_t monitor;
+        weft_pid pid;
+        char name[40];
+        snprintf(name, sizeof name, "%d: %.*s", i, i % 20, "abcdefghijklmnopqrst");
+        spec.fn = enter;
+        spec.arg = &jobs[0];
+        spec.name = name;
+        REQUIRE_EQ(weft_process_spawn_monitored(&spec, &pid, &monitor), 0);
+        memset(name, 'x', sizeof name);
+        expect(WEFT_MESSAGE_DOWN);
+    }
+    return 0;
+}
+API_TEST(process_name_dumped_while_ending, "W36", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_task *task;
+    pthread_t thread;
+    REQUIRE_EQ(pthread_create(&thread, NULL, dump_always, rt), 0);
+    spec.fn = spawn_named;
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    atomic_store(&enough, true);
+    pthread_join(thread, NULL);
     fixture_end(rt);
 }
