@@ -78,6 +78,7 @@ static void class_ended(void *state) {
     if (header->class_->close)
         header->class_->close(header + 1);
     wefti_start_free(task->pointer);
+    wefti_cap_end(process->table->rt, process->cap); /* before anybody hears of the end, and starts another */
     ended(process, load_own(&task->status));
 }
 
@@ -153,7 +154,7 @@ static int check(const weft_process_spec *spec) {
     const weft_process_class *class_ = spec->class_;
     if (!spec->fn == !class_ || (unsigned)spec->policy > WEFT_MAILBOX_DROP_OLDEST)
         return -EINVAL;
-    if (class_ && (spec->fund || spec->budget || spec->cap || class_->size < WEFTI_CLASS_SIZE_MIN || !class_->step ||
+    if (class_ && (spec->fund || spec->budget || class_->size < WEFTI_CLASS_SIZE_MIN || !class_->step ||
                    class_->state_size > WEFT_PROCESS_STATE_MAX || !has_method(class_, spec->method)))
         return -EINVAL;
     return has_bad_inputs(spec) || (spec->context && !class_) ? -EINVAL : 0;
@@ -229,8 +230,10 @@ static int call_init(const weft_process_spec *spec, struct weft_task *task, weft
 static int make_class(struct weft_runtime *rt, struct wefti_process *process, const weft_process_spec *spec,
                       struct wefti_room *room) {
     const weft_process_class *class_ = spec->class_;
-    bool limited = load_relaxed(&rt->limited) && !process->own; /* set before there is anybody to ask about */
-    int error = limited ? wefti_admit_poll(rt) : 0;
+    bool limited =
+        (load_relaxed(&rt->limited) || spec->cap) && !process->own; /* set before there is anybody to ask about */
+    process->cap = 0;
+    int error = limited ? wefti_admit_poll(rt, spec->cap, &process->cap) : 0;
     if (error)
         return error;
     error = wefti_spawn_room(rt, sizeof(struct wefti_process_header) + class_->state_size, room);
@@ -254,7 +257,7 @@ static int make_class(struct weft_runtime *rt, struct wefti_process *process, co
     wefti_slab_give(&rt->slab, room->w ? &room->w->cache : NULL, task);
 refused:
     if (limited)
-        wefti_admit_refund(rt);
+        wefti_admit_refund(rt, process->cap);
     return error < 0 ? error : -EINVAL;
 }
 
@@ -293,8 +296,10 @@ static void disappear(struct weft_task *task) {
     struct wefti_process_header *header = process->is_fiber ? NULL : wefti_task_state(task);
     if (header && header->class_->close)
         header->class_->close(header + 1);
-    if (header)
+    if (header) {
         wefti_start_free(task->pointer);
+        wefti_cap_end(process->table->rt, process->cap);
+    }
 }
 
 static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, bool own, struct ties ties, weft_pid *pid,

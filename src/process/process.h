@@ -160,6 +160,7 @@ struct wefti_process {
     bool heard; /* of a fiber, under the lock: has read a request to end (shutdown.c) */
     uint32_t in_flight; /* the process's own: commands */
     uint32_t pending_count; /* when bounded, the process's own: messages in `pending` that count */
+    uint32_t cap; /* of a class: the use of the capability it was spawned with; 0: none */
     union { /* under the lock */
         struct wefti_message *newest_cancel; /* unbounded: the last one pushed; NULL: it has left the lane */
         struct wefti_link
