@@ -154,7 +154,7 @@ WEFT_API int weft_supervise(const weft_supervisor_config *config, const weft_sup
  * A child that is a supervisor therefore needs more time than its own children have together: spec.shutdown = WEFT_SHUTDOWN_INFINITE. */
 typedef struct weft_process_child {
     const char *name; /* in `needs` of others, and for dumps if the spec has none; NULL: nobody needs it */
-    weft_process_spec spec; /* how it is started, each time */
+    weft_process_spec spec; /* how it is started, each time; `release` is -EINVAL, since `arg` is for every start */
     weft_restart restart;
     const char *const *needs; /* names, ended by NULL; NULL: none */
 } weft_process_child;
@@ -162,8 +162,29 @@ typedef struct weft_process_child {
 /* As an initialiser: a permanent child that is a fiber. */
 #define WEFT_PROCESS_CHILD(name, fn, arg)                                                                              \
     {name,                                                                                                             \
-     {sizeof(weft_process_spec), fn,    arg,   0, 0, 0, 0, 0, 0, 0, 0,                                                 \
-      WEFT_MAILBOX_REFUSE,       false, false, 0, 0, 0, 0, 0, 0, 0, 0},                                                \
+     {sizeof(weft_process_spec),                                                                                       \
+      fn,                                                                                                              \
+      arg,                                                                                                             \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      WEFT_MAILBOX_REFUSE,                                                                                             \
+      false,                                                                                                           \
+      false,                                                                                                           \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0},                                                                                                              \
      WEFT_RESTART_PERMANENT,                                                                                           \
      0}
 

@@ -94,13 +94,13 @@ static __attribute__((noinline)) void release(struct wefti_process *self, struct
     self->blocked = false;
 }
 
-/* On return *after is how far it has looked. */
+/* *keep is the message that the last such call returned: it is freed now, and the new one is kept there.  On return *after is how far
+ * the call has looked. */
 static inline int receive(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg,
-                          struct wefti_link **after, int64_t until) {
-    struct wefti_process_rest *rest = wefti_rest(self);
-    if (rest->current) {
-        struct wefti_message *old = rest->current;
-        rest->current = NULL; /* first: release may end us */
+                          struct wefti_link **after, int64_t until, struct wefti_message **keep) {
+    if (*keep) {
+        struct wefti_message *old = *keep;
+        *keep = NULL; /* first: release may end us */
         if (WEFTI_LIKELY(old->is_inline))
             wefti_message_free(self->table, old);
         else
@@ -113,7 +113,7 @@ static inline int receive(struct wefti_process *self, weft_message *message, wef
         struct wefti_message *found = pick(self, after, filter, arg);
         if (found) {
             use(self, found);
-            rest->current = found;
+            *keep = found;
             wefti_message_show(found, message);
             return 0;
         }
@@ -133,7 +133,7 @@ static struct wefti_link *last_so_far(const struct wefti_process *self) {
 int wefti_receive_told(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg,
                        int64_t until) {
     struct wefti_link *after = self->passed;
-    int error = receive(self, message, filter, arg, &after, until);
+    int error = receive(self, message, filter, arg, &after, until, &wefti_rest(self)->current);
     self->passed = after;
     return error;
 }
@@ -145,16 +145,16 @@ void wefti_receive_firmly(struct wefti_process *self, const char *what) {
 int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_deadline until) {
     struct wefti_process *self = wefti_process_self();
     if (!self || !self->is_fiber || !message)
-        return -EINVAL;
+        return wefti_no_process();
     if (WEFTI_UNLIKELY(self->blocked))
         return -EDEADLK;
     wefti_slice_use(until);
-    int error = wefti_charge_channel_call();
+    int error = wefti_charge_channel_call(until);
     if (!error && WEFTI_UNLIKELY(wefti_fiber_is_cancelled(wefti_fiber_self())))
         error =
             -ECANCELED; /* first: messages that never cease must not keep it alive.  A request to end is read in its place. */
     struct wefti_link *after = self->passed = NULL; /* this may take out what has been passed */
-    return error ? error : receive(self, message, filter, arg, &after, until);
+    return error ? error : receive(self, message, filter, arg, &after, until, &wefti_rest(self)->current);
 }
 
 /* -- Asking -------------------------------------------------------------------------------------------------- */
@@ -202,10 +202,10 @@ int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, we
     wefti_slice_use_heavy(until);
     struct wefti_process *self = wefti_process_self();
     if (!self || !self->is_fiber || !reply)
-        return -EINVAL;
+        return wefti_no_process();
     if (to == wefti_process_pid(self) || self->blocked)
         return -EDEADLK; /* who should answer? and its own question has the tag of the answer */
-    int error = size > UINT32_MAX ? -EMSGSIZE : wefti_charge_channel_call();
+    int error = size > UINT32_MAX ? -EMSGSIZE : wefti_charge_channel_call(until);
     if (error)
         return error;
     struct wefti_processes *table = self->table;
@@ -221,7 +221,7 @@ int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, we
         error = wefti_message_send(table, wefti_worker_here(), to, message, until);
         bool sent = !error;
         if (sent)
-            error = receive(self, reply, is_answer, self, &after, until);
+            error = receive(self, reply, is_answer, self, &after, until, &self->answer);
         bool ended = sent && !error && reply->type == WEFT_MESSAGE_DOWN; /* then the record is the reply */
         if (ended)
             error = -ESRCH;
@@ -240,8 +240,8 @@ int weft_reply(const weft_message *to, const void *data, size_t size) {
     wefti_slice_use_heavy(WEFT_NEVER);
     struct wefti_processes *table = wefti_processes_of(NULL, false);
     if (!to || !to->from || !table)
-        return -EINVAL;
-    int error = size > UINT32_MAX ? -EMSGSIZE : wefti_charge_channel_call();
+        return wefti_no_process();
+    int error = size > UINT32_MAX ? -EMSGSIZE : wefti_charge_channel_call(WEFT_NEVER);
     if (error)
         return error;
     struct wefti_message *message = wefti_message_new(table, WEFT_MESSAGE, to->tag, data, size);

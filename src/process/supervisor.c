@@ -288,7 +288,8 @@ int weft_process_supervise(const weft_supervisor_config *given, const weft_proce
     if (!sup.self || !sup.self->is_fiber || !children || count == 0 || count > INT32_MAX)
         return -EINVAL;
     for (size_t i = 0; i < count; i++)
-        if ((unsigned)children[i].restart > WEFT_RESTART_TEMPORARY)
+        if ((unsigned)children[i].restart > WEFT_RESTART_TEMPORARY ||
+            wefti_process_spec_releases(&children[i].spec)) /* the argument is for every start */
             return -EINVAL;
     size_t allowed = wefti_sup_allowed(&sup.sup.config), size = 4;
     while (size <= 2 * count)

@@ -113,7 +113,7 @@ static void init_worker(struct weft_runtime *rt, uint32_t index, bool no_steal) 
     w->measure_began = wefti_clock();
     w->watched_polls = UINT64_MAX;
     w->slice_polls = UINT64_MAX;
-    w->look_log2 = w->central ? 0 : WEFTI_SLICE_START;
+    w->look_after = w->central ? 0 : WEFTI_SLICE_START;
     store_relaxed(&w->timers_next, INT64_MAX); /* before any other thread */
     w->timers.tick = (uint64_t)(w->rt->sim ? 0 : w->measure_began / WEFTI_WHEEL_TICK);
     wefti_random_init(&w->random, rt->seed + index * UINT64_C(0x9E3779B97F4A7C15));
@@ -121,6 +121,7 @@ static void init_worker(struct weft_runtime *rt, uint32_t index, bool no_steal) 
 
 static void release(struct weft_runtime *rt, size_t allocated) {
     wefti_slab_fini(&rt->slab);
+    wefti_nodes_fini(&rt->labels);
     wefti_stack_pool_fini(&rt->stacks);
     wefti_sim_fini(rt);
     wefti_profile_fini(rt);

@@ -5,6 +5,7 @@
 #include <weft/runtime.h>
 
 #include "queue/inject.h"
+#include "queue/nodes.h"
 #include "sched/idle.h"
 #include "sched/scheduler.h"
 #include "sched/worker.h"
@@ -68,6 +69,7 @@ struct weft_runtime {
     struct wefti_idle idle;
     struct wefti_inject inject;
     struct wefti_slab slab;
+    struct wefti_nodes labels; /* of tasks: label.h */
     struct wefti_stack_pool stacks;
     uint32_t stack_log2; /* of fibers that do not say */
     uint32_t yield_ops; /* metered ops after which a fiber lets others run */

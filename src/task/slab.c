@@ -24,7 +24,10 @@ void wefti_slab_fini(struct wefti_slab *slab) {
     struct wefti_chunk *chunk = load_relaxed(&slab->chunks); /* nobody else is left */
     while (chunk) {
         struct wefti_chunk *next = chunk->next;
-        wefti_unmap(chunk, WEFTI_SLAB_CHUNK);
+        if (WEFTI_UNLIKELY(chunk->retired))
+            wefti_unmap_reserve(chunk, WEFTI_SLAB_CHUNK);
+        else
+            wefti_unmap(chunk, WEFTI_SLAB_CHUNK);
         chunk = next;
     }
 }
@@ -126,6 +129,16 @@ void wefti_slab_give_outside(struct wefti_slab *slab, unsigned size_class, struc
     wefti_lock_take(&slab->lock);
     store_relaxed(&wefti_task_of(slot)->word, WEFTI_FREE); /* under the lock: see wefti_slab_in_use */
     put(slab, size_class, slot);
+    wefti_lock_give(&slab->lock);
+}
+
+void wefti_slab_retire(struct wefti_slab *slab, struct weft_task *task) {
+    unsigned size_class = task->layout & WEFTI_LAYOUT_CLASS;
+    struct wefti_chunk *chunk = (struct wefti_chunk *)((uintptr_t)task & ~(uintptr_t)(WEFTI_SLAB_CHUNK - 1));
+    wefti_memory_dead((char *)task + WEFTI_DEAD_FROM, wefti_slab_size[size_class] - WEFTI_DEAD_FROM);
+    wefti_lock_take(&slab->lock);
+    store_relaxed(&task->word, WEFTI_FREE); /* under the lock: see wefti_slab_in_use */
+    chunk->retired = true;
     wefti_lock_give(&slab->lock);
 }
 

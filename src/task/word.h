@@ -299,20 +299,29 @@ static inline bool wefti_word_join_unregister(wefti_word *word) {
     return true;
 }
 
+/* `found` has room for another reference.  Programs run out of it by wakers that they never use or drop. */
+static inline void wefti_word_check_refs(uint64_t found) {
+    if (WEFTI_UNLIKELY((found & WEFTI_REF_MASK) == WEFTI_REF_MASK))
+        wefti_misuse("weft_waker_of", "the task has 16,777,215 handles and wakers, which is the limit: wakers must be "
+                                      "used or dropped");
+}
+
 /* One more reference, by the holder of one. */
 static inline void wefti_word_ref(wefti_word *word) {
     uint64_t found = add_relaxed(word, WEFTI_REF_ONE); /* a reference is handed over by other means */
-    wefti_assert(wefti_word_refs(found) > 0 && (found & WEFTI_REF_MASK) != WEFTI_REF_MASK, found);
+    wefti_assert(wefti_word_refs(found) > 0, found);
+    wefti_word_check_refs(found);
 }
 
 /* One more reference, by somebody who found the memory and not a reference.  False: no task is there any more, or it has
  * ended (which lets unref know that a sole reference to a COMPLETE task stays the only one). */
 static inline bool wefti_word_try_ref(wefti_word *word) {
     uint64_t found = load_relaxed(word); /* only compared */
-    do
+    do {
         if (wefti_word_life(found) == WEFTI_FREE || wefti_word_life(found) == WEFTI_COMPLETE)
             return false;
-    while (!cas_acquire(word, &found, found + WEFTI_REF_ONE)); /* pairs with spawn: the fields */
+        wefti_word_check_refs(found);
+    } while (!cas_acquire(word, &found, found + WEFTI_REF_ONE)); /* pairs with spawn: the fields */
     return true;
 }
 

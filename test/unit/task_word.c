@@ -344,12 +344,16 @@ TEST(word_illegal_changes_abort, "B48") {
     REQUIRE_ABORTS(call_register, &word, "WEFTI_JOINING");
 }
 
+static void call_try_ref(void *arg) { wefti_word_try_ref(arg); }
+
 TEST(word_reference_errors_abort, "B54") {
     set(WEFTI_IDLE);
     REQUIRE_ABORTS(call_ref, &word, "wefti_word_refs(found) > 0"); /* nobody had one to make another from */
     REQUIRE_ABORTS(call_unref, &word, "wefti_word_refs(found) > 0");
     set(WEFTI_IDLE | WEFTI_REF_MASK);
-    REQUIRE_ABORTS(call_ref, &word, "wefti_word_refs(found) > 0"); /* 2^24 do not fit */
+    REQUIRE_ABORTS(call_ref, &word,
+                   "weft: weft_waker_of: the task has 16,777,215 handles and wakers"); /* 2^24 do not fit */
+    REQUIRE_ABORTS(call_try_ref, &word, "weft: weft_waker_of: the task has 16,777,215 handles and wakers");
     set(WEFTI_RUNNING);
     REQUIRE_ABORTS(call_to_complete, &word, "wefti_word_refs(found) > 0");
 }
