@@ -221,6 +221,10 @@ void wefti_drive_end(struct weft_runtime *rt);
 int wefti_run_first(const weft_config *given, int (*spawn)(weft_runtime *rt, void *arg, weft_task **task), void *arg,
                     weft_result *result);
 
+/* -- stop.c ------------------------------------------------------------------------------------------- */
+/* The runtime whose blocking jobs the calling thread runs: its pool's threads set it.  NULL: none. */
+extern __thread struct weft_runtime *wefti_thread_serves __attribute__((tls_model("initial-exec")));
+
 /* -- budget/profile.c ---------------------------------------------------------------------------------- */
 /* 0; -EINVAL; -ENOMEM: call fini all the same. */
 int wefti_profile_init(struct weft_runtime *rt, const weft_config *config);
