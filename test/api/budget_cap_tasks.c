@@ -60,7 +60,6 @@ static int spawn_poll(weft_runtime *rt, const weft_cap *cap, size_t size, weft_t
     weft_spec spec = WEFT_SPEC_INIT;
     for (size_t i = 0; i < sizeof state; i++)
         state.bytes[i] = (unsigned char)(i + 1);
-    world.expect = size;
     spec.poll = until_released;
     spec.drop = drop;
     spec.state = size ? (void *)&state : (void *)&world;
@@ -82,6 +81,7 @@ static void poll_tasks(weft_profile profile) {
     CHECK_EQ(spawn_poll(rt, &one, WEFT_STATE_MAX_CAP + 1, NULL), -EINVAL);
     CHECK_EQ(world.dropped, 0);
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        world.expect = sizes[i]; /* no task is there */
         atomic_store(&world.release, false);
         atomic_store(&world.polled, 0);
         REQUIRE_EQ(spawn_poll(rt, &one, sizes[i], &task), 0);
