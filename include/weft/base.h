@@ -50,6 +50,8 @@ typedef int64_t weft_deadline;
 #define WEFT_NEVER INT64_MAX       /* wait as long as it takes */
 #define WEFT_NOW WEFT_CAST(weft_deadline, 0) /* do not wait: look once */
 
+typedef struct weft_cap weft_cap; /* <weft/cap.h> */
+
 /* The deadline `ns` nanoseconds from now.  Negative counts as 0; overflow becomes WEFT_NEVER. */
 WEFT_API weft_deadline weft_after(int64_t ns);
 

@@ -65,7 +65,6 @@
 WEFT_EXTERN_C_BEGIN
 
 typedef struct weft_fund weft_fund;
-typedef struct weft_cap weft_cap; /* <weft/cap.h> */
 
 /* -- Budgets ---------------------------------------------------------------------------------------- */
 

@@ -10,12 +10,15 @@
  *                thread runs a blocking call
  *
  * Processes belong to cluster and sovereign, and to runtimes without a profile; core and service
- * refuse them with -EPERM.  Under sovereign a process is a fiber: a class has no place for a capability.
+ * refuse them with -EPERM.
  *
- * Under sovereign the capability for a spawn comes from the spec of the fiber or process, else from
- * the nursery (weft_nursery_config.cap), if its owner spawns.  weft_timeout_with and
+ * Under sovereign the capability for a spawn comes from the spec of the fiber, process or poll task, else,
+ * for a fiber, from the nursery (weft_nursery_config.cap), if its owner spawns.  weft_timeout_with and
  * weft_abi_nursery_create_with take one.  weft_supervise starts its children with the capability in its
- * config, weft_process_supervise with the one in each spec.
+ * config, weft_process_supervise with the one in each spec, weft_http_serve with the one in its options.
+ *
+ * Poll tasks and classes have no budget: nothing they do is charged.  The capability for one must not limit
+ * the budget of a task (task_budget is WEFT_BUDGET_MAX, as that of the first capability); max_tasks counts them.
  *
  * Metered fibers let others run every 1,024 ops, under cluster and sovereign every 512.
  *

@@ -55,9 +55,12 @@ typedef struct weft_http_options {
     /* ns that the reads of one body may wait altogether, beside body_timeout for each; then the read returns -ETIMEDOUT. The handler's own time does not
      * count. 0 = 5 minutes, or as long as max_body takes at 16 KiB per second if that is longer. */
     int64_t body_total_timeout;
+    /* The right to spawn, for the fibers of connections, see <weft/cap.h>; required under `sovereign`. A connection for which it allows no
+     * fiber (max_tasks) is closed. */
+    const weft_cap *cap;
 } weft_http_options;
 
-#define WEFT_HTTP_OPTIONS_INIT {sizeof(weft_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, 0, false, 0, 0}
+#define WEFT_HTTP_OPTIONS_INIT {sizeof(weft_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, 0, false, 0, 0, 0}
 
 /* A request, and its answer. */
 typedef struct weft_http weft_http;
@@ -68,7 +71,8 @@ typedef int (*weft_http_handler)(weft_http *x, void *arg);
 
 /* Serve connections until the calling fiber is cancelled, or the listener closed.  Then no more are taken, those without a request are closed,
  * and requests under way have `drain` to end.  options may be NULL.
- * Call from: a fiber.  Returns -ECANCELED or -EBADF after that; -EINVAL; -ENOMEM. */
+ * Call from: a fiber.  Returns -ECANCELED or -EBADF after that; -EINVAL; -ENOMEM; -EPERM (the profile or the capability allows no fiber for a
+ * connection). */
 WEFT_API int weft_http_serve(weft_io *listener, const weft_http_options *options, weft_http_handler handler, void *arg);
 
 /* Serve one connection, which stays the caller's, until either side closes it.  Returns 0 or a negative error. */

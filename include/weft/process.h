@@ -231,7 +231,7 @@ typedef struct weft_process_spec {
     bool wake_blocked_on_message; /* a class that waits for a command is also called when a message comes */
     size_t stack_size;
     /* Of a fiber, as weft_fiber_spec: what its budget comes out of (NULL: its spawner's, which has that of the nursery it is in), how much, and the
-     * right to spawn.  A class is not metered: its spawner pays for the spawn, and the others are -EINVAL. */
+     * right to spawn.  A class is not metered: a fund or a budget is -EINVAL, its spawner pays for the spawn, and its right to spawn is as in weft_spec. */
     weft_fund *fund;
     const weft_budget *budget;
     const weft_cap *cap;

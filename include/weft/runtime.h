@@ -111,7 +111,7 @@ WEFT_API WEFT_MUST_USE int weft_runtime_create(const weft_config *config, weft_r
  * Returns 0 when every task finished by itself; -ECANCELED when some had to be cancelled, and all have
  * ended; -EBUSY when for 2 s (grace_ns) none of the cancelled ones ended (they are named on stderr; the
  * runtime stays up, and a later call may succeed) or when another thread is stopping it now; -EDEADLK when called from
- * one of its own workers. */
+ * one of its own workers, or from a blocking job that its pool runs. */
 WEFT_API int weft_runtime_stop(weft_runtime *rt, weft_deadline until);
 
 /* Stop at once if still running, join every worker, free everything.  Handles and wakers of its tasks must be dropped: other

@@ -55,10 +55,14 @@ typedef struct weft_spec {
     void (*drop)(void *state); /* called once when the task has ended, also when it was cancelled
                                   without ever being polled; before its result can be seen; may be NULL */
     const char *name;          /* for dumps and errors; static, or valid as long as the runtime; NULL = "task" */
+    /* The right to spawn, see <weft/cap.h>; required under `sovereign`.  A poll task has no budget, so the right must have no limit to what each task may
+     * get (task_budget).  The state is at most WEFT_STATE_MAX_CAP bytes then. */
+    const weft_cap *cap;
 } weft_spec;
 
-#define WEFT_SPEC_INIT {sizeof(weft_spec), 0, 0, 0, 0, 0}
+#define WEFT_SPEC_INIT {sizeof(weft_spec), 0, 0, 0, 0, 0, 0}
 #define WEFT_STATE_MAX 448 /* the whole task object is at most 512 bytes */
+#define WEFT_STATE_MAX_CAP 400
 
 /* Start a task.  rt NULL means the runtime that is executing the caller.  When `handle` is not NULL it
  * receives a join handle that must be dropped with weft_task_drop; without one the task is detached, and
@@ -66,8 +70,9 @@ typedef struct weft_spec {
  * than -ECANCELED is counted (weft_stats.failed), and the first one of a runtime is reported on stderr.
  * Call from: anywhere.  What the caller wrote before is visible to the task.
  * Returns 0; -EINVAL (no poll, state too large, no runtime); -E2BIG (spec from a newer header); -ENOMEM;
- * -EAGAIN (from outside, and the global queue is at its capacity: try later); -ESHUTDOWN (stopping); -EPERM (the runtime's profile is
- * core or sovereign: poll tasks have no budget); -ECANCELED (a fiber with a budget that could not pay, see <weft/budget.h>). */
+ * -EAGAIN (from outside, and the global queue is at its capacity: try later); -ESHUTDOWN (stopping); -EPERM (the profile `core`; `sovereign`
+ * without a capability; or a capability that does not allow it); -EDQUOT (as many tasks as the capability's max_tasks exist); -ECANCELED (a
+ * fiber with a budget that could not pay, see <weft/budget.h>). */
 WEFT_API WEFT_MUST_USE int weft_spawn(weft_runtime *rt, const weft_spec *spec, weft_task **handle);
 
 /* The short form: `weft_go(rt, poll, ptr, &handle)`. */

@@ -72,6 +72,7 @@ static void thread_main(void *arg) {
     struct wefti_pool_thread *self = arg;
     struct weft_pool *pool = self->pool;
     struct wefti_job *job = NULL;
+    wefti_thread_serves = pool->rt;
     for (;;) {
         struct wefti_ended ended = {0, NULL, NULL, NULL, NULL};
         wefti_lock_take(&pool->lock);

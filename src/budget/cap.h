@@ -25,7 +25,6 @@ int wefti_cap_spawn(struct weft_runtime *rt, const weft_cap *cap, const weft_bud
                     uint32_t *use);
 /* A channel is to be made with room for so many.  As above. */
 int wefti_cap_channel(struct weft_runtime *rt, const weft_cap *cap, uint32_t buffer, uint32_t *use);
-void wefti_cap_end(struct weft_runtime *rt, uint32_t use);
 /* Of `amount`, *moved may be moved. */
 int wefti_cap_budget(struct weft_runtime *rt, const weft_cap *cap, bool recharge, const weft_budget *amount,
                      weft_budget *moved);

@@ -58,19 +58,26 @@ static bool is_first(struct weft_runtime *rt) {
     return true;
 }
 
-int wefti_admit_poll(struct weft_runtime *rt) {
+int wefti_admit_poll(struct weft_runtime *rt, const weft_cap *cap, uint32_t *use) {
+    static const weft_budget unlimited = WEFT_BUDGET_MAX; /* nothing that the task does is charged */
     bool first = is_first(rt);
-    if (rt->profile == WEFT_PROFILE_CORE || (rt->profile == WEFT_PROFILE_SOVEREIGN && !first)) {
+    weft_budget granted;
+    *use = 0;
+    if (rt->profile == WEFT_PROFILE_CORE || (rt->profile == WEFT_PROFILE_SOVEREIGN && !first && !cap)) {
         wefti_denied(rt);
         return -EPERM;
     }
-    return wefti_charge(charged_self(rt), &wefti_cost_spawn);
+    int error = cap ? wefti_cap_spawn(rt, cap, &unlimited, &granted, use) : 0;
+    if (!error && (error = wefti_charge(charged_self(rt), &wefti_cost_spawn)))
+        wefti_cap_end(rt, *use);
+    return error;
 }
 
-void wefti_admit_refund(struct weft_runtime *rt) {
+void wefti_admit_refund(struct weft_runtime *rt, uint32_t use) {
     struct wefti_fiber *self = charged_self(rt);
     if (self)
         wefti_pay_back(self, &wefti_cost_spawn);
+    wefti_cap_end(rt, use);
 }
 
 /* -- Accounts -------------------------------------------------------------------------------------------------- */

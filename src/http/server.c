@@ -210,6 +210,7 @@ static int start(struct server *server, weft_nursery *nursery, weft_io *io, uint
     spec.arg = connection;
     spec.name = "http connection";
     spec.stack_size = server->options.stack_size;
+    spec.cap = server->options.cap;
     int error = weft_nursery_spawn(nursery, &spec, NULL);
     if (error)
         end_connection(connection);
@@ -265,7 +266,9 @@ int weft_http_serve(weft_io *listener, const weft_http_options *given, weft_http
             break;
         }
         if (admitted) {
-            start(&server, &nursery, io, peer); /* without memory for it, it is turned away */
+            error = start(&server, &nursery, io, peer); /* without memory for it, it is turned away */
+            if (error == -EPERM)
+                break; /* so would all the others be */
         } else {
             weft_close(io);
             if (first)

@@ -19,8 +19,8 @@ static struct {
     bool registered, stopped;
 } shared;
 
-/* Called by exit(3).  On one of the runtime's own workers, and in a forked child, weft_runtime_stop
- * refuses, and nothing is stopped. */
+/* Called by exit(3).  On one of the runtime's own workers, in a blocking job of its pool, and in a
+ * forked child, weft_runtime_stop refuses, and nothing is stopped. */
 static void stop_at_exit(void) {
     if (wefti_is_forked())
         return;

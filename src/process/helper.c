@@ -1,6 +1,8 @@
 /* helper.c - tasks that do something for a process (helper.h has the protocol). */
 #include "process/helper.h"
 
+#include "budget/cap.h"
+
 int wefti_helper_attach(struct wefti_helper *helper, const weft_command *command, struct weft_task *task) {
     struct wefti_process *process = wefti_process_self(); /* the process that asks: we are called in its step */
     helper->table = process->table;
@@ -119,6 +121,7 @@ int wefti_helper_go_with(const weft_command *command, void (*fn)(struct wefti_jo
     spec.fn = run;
     spec.arg = job;
     spec.name = name;
+    spec.cap = &wefti_cap_library; /* what the process may do itself needs no further right */
     int error = wefti_fiber_make(command->rt, &spec, &job->owner, &room);
     if (!error)
         error = wefti_helper_begin(&job->helper, command, &room);

@@ -80,6 +80,7 @@ static void class_ended(void *state) {
     if (header->class_->close)
         header->class_->close(header + 1);
     wefti_start_free(task->pointer);
+    wefti_cap_end(process->table->rt, process->cap); /* before anybody hears of the end, and starts another */
     ended(process, load_own(&task->status));
 }
 
@@ -155,7 +156,7 @@ static int check(const weft_process_spec *spec) {
     const weft_process_class *class_ = spec->class_;
     if (!spec->fn == !class_ || (unsigned)spec->policy > WEFT_MAILBOX_DROP_OLDEST)
         return -EINVAL;
-    if (class_ && (spec->fund || spec->budget || spec->cap || spec->release || class_->size < WEFTI_CLASS_SIZE_MIN ||
+    if (class_ && (spec->fund || spec->budget || spec->release || class_->size < WEFTI_CLASS_SIZE_MIN ||
                    !class_->step || class_->state_size > WEFT_PROCESS_STATE_MAX || !has_method(class_, spec->method)))
         return -EINVAL;
     return has_bad_inputs(spec) || (spec->context && !class_) ? -EINVAL : 0;
@@ -242,8 +243,10 @@ static int call_init(const weft_process_spec *spec, struct weft_task *task, weft
 static int make_class(struct weft_runtime *rt, struct wefti_process *process, const weft_process_spec *spec,
                       struct wefti_room *room) {
     const weft_process_class *class_ = spec->class_;
-    bool limited = load_relaxed(&rt->limited) && !process->own; /* set before there is anybody to ask about */
-    int error = limited ? wefti_admit_poll(rt) : 0;
+    bool limited =
+        (load_relaxed(&rt->limited) || spec->cap) && !process->own; /* set before there is anybody to ask about */
+    uint32_t use = 0;
+    int error = limited ? wefti_admit_poll(rt, spec->cap, &use) : 0;
     if (error)
         return error;
     error = wefti_spawn_room(rt, sizeof(struct wefti_process_header) + class_->state_size, room);
@@ -262,12 +265,14 @@ static int make_class(struct weft_runtime *rt, struct wefti_process *process, co
     error = copy_name(spec, room) ? call_init(spec, task, wefti_process_pid(process), header + 1) : -ENOMEM;
     struct wefti_worker *w = wefti_worker_here(); /* init may have waited, and be on another by now */
     room->w = w && w->rt == rt ? w : NULL;
-    if (!error)
+    if (!error) {
+        process->cap = use;
         return 0;
+    }
     wefti_spawn_unroom(room);
 refused:
     if (limited)
-        wefti_admit_refund(rt);
+        wefti_admit_refund(rt, use);
     return error < 0 ? error : -EINVAL;
 }
 
@@ -302,12 +307,15 @@ static inline int appear(struct wefti_process *process, const weft_process_spec 
 static void disappear(struct weft_task *task) {
     int reason = 0;
     struct wefti_process *process = wefti_process_of(task);
+    uint32_t cap = process->is_fiber ? 0 : process->cap;
     wefti_links_forget(process->table, leave(process, &reason));
     struct wefti_process_header *header = process->is_fiber ? NULL : wefti_task_state(task);
     if (header && header->class_->close)
         header->class_->close(header + 1);
-    if (header)
+    if (header) {
         wefti_start_free(task->pointer);
+        wefti_cap_end(process->table->rt, cap);
+    }
 }
 
 static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, bool own, struct ties ties, weft_pid *pid,

@@ -170,8 +170,11 @@ struct wefti_process {
         struct wefti_link
             *trimmed_to; /* bounded: no message that could be dropped is before this one in `ordered`, nor is it one */
     };
-    struct wefti_link
-        *passed; /* the process's own: wefti_receive_told has refused all up to this one in `pending`; NULL: none */
+    union { /* all zero in a slot that nobody has */
+        /* A fiber's own: wefti_receive_told has refused all up to this one in `pending`; NULL: none. */
+        struct wefti_link *passed;
+        uint32_t cap; /* of a class: the use of the capability it was spawned with; 0: none */
+    };
     struct wefti_message *answer; /* the process's own: the reply that weft_ask gave last */
     union {
         struct wefti_message *links; /* and monitors; under the lock */

@@ -221,14 +221,21 @@ void wefti_drive_end(struct weft_runtime *rt);
 int wefti_run_first(const weft_config *given, int (*spawn)(weft_runtime *rt, void *arg, weft_task **task), void *arg,
                     weft_result *result);
 
+/* -- stop.c ------------------------------------------------------------------------------------------- */
+/* The runtime whose blocking jobs the calling thread runs: its pool's threads set it.  NULL: none. */
+extern __thread struct weft_runtime *wefti_thread_serves __attribute__((tls_model("initial-exec")));
+
 /* -- budget/profile.c ---------------------------------------------------------------------------------- */
 /* 0; -EINVAL; -ENOMEM: call fini all the same. */
 int wefti_profile_init(struct weft_runtime *rt, const weft_config *config);
 void wefti_profile_fini(struct weft_runtime *rt);
-/* A poll task is to be spawned: may it, and has the calling fiber paid for it?  May suspend, as wefti_pay.  If it then comes to nothing,
- * refund.  0; -EPERM; -ECANCELED. */
-int wefti_admit_poll(struct weft_runtime *rt);
-void wefti_admit_refund(struct weft_runtime *rt);
+/* A task without a budget is to be spawned, a poll task or a class: may it, and has the calling fiber paid for it?  cap: NULL, or a right to spawn
+ * fibers whose budget has no limit; *use is to be given to wefti_cap_end when the task has ended.  May suspend, as wefti_pay.  If the spawn then comes to
+ * nothing, refund, which ends the use.  0; -EPERM; -EDQUOT (as many tasks as the right allows exist); -ECANCELED. */
+int wefti_admit_poll(struct weft_runtime *rt, const weft_cap *cap, uint32_t *use);
+void wefti_admit_refund(struct weft_runtime *rt, uint32_t use);
+/* budget/cap.c.  0: no use, and no effect. */
+void wefti_cap_end(struct weft_runtime *rt, uint32_t use);
 
 /* -- Every poll, inline ------------------------------------------------------------------------------ */
 /* Debug builds: a task that has come out of a queue is in no other, and nobody runs it.  Its word does not tell (decision 0028), but whoever gave

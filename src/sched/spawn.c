@@ -126,19 +126,77 @@ int wefti_spawn_freely(struct weft_runtime *rt, const weft_spec *spec, weft_task
     return start_freely(rt, wefti_worker_self(), spec, handle);
 }
 
+/* -- With a capability ---------------------------------------------------------------------------------------- */
+
+/* A task that was spawned with a capability, which counts it, gives that back in its drop function.  In front of its state, so that other tasks need
+ * no room for it. */
+struct capped {
+    weft_poll_fn poll;
+    void (*drop)(void *state);
+    struct weft_runtime *rt;
+    void *state; /* the caller's, if it is not inline */
+    uint32_t use;
+    bool is_inline;
+};
+#define CAPPED_SIZE 48u
+_Static_assert(sizeof(struct capped) <= CAPPED_SIZE && CAPPED_SIZE % 16 == 0 &&
+                   CAPPED_SIZE == WEFT_STATE_MAX - WEFT_STATE_MAX_CAP,
+               "the state behind it is aligned for any type");
+
+static void *capped_state(struct capped *capped) {
+    return capped->is_inline ? (char *)capped + CAPPED_SIZE : capped->state;
+}
+
+static weft_poll capped_poll(struct weft_task *task, void *state) {
+    struct capped *capped = state;
+    return capped->poll(task, capped_state(capped));
+}
+
+static void capped_drop(void *state) {
+    struct capped *capped = state;
+    if (capped->drop)
+        capped->drop(capped_state(capped));
+    wefti_cap_end(capped->rt, capped->use);
+}
+
+static int start_capped(struct weft_runtime *rt, const weft_spec *given, uint32_t use, weft_task **handle) {
+    union {
+        struct capped capped;
+        _Alignas(16) unsigned char bytes[WEFT_STATE_MAX];
+    } state;
+    if (!given->poll || given->state_size > WEFT_STATE_MAX_CAP)
+        return -EINVAL;
+    state.capped =
+        (struct capped){given->poll, given->drop, rt, (void *)(uintptr_t)given->state, use, given->state_size > 0};
+    if (given->state_size && given->state)
+        memcpy(state.bytes + CAPPED_SIZE, given->state, given->state_size);
+    else
+        memset(state.bytes + CAPPED_SIZE, 0, given->state_size);
+    weft_spec spec = *given;
+    spec.poll = capped_poll;
+    spec.drop = capped_drop;
+    spec.state = &state;
+    spec.state_size = CAPPED_SIZE + given->state_size;
+    return start_freely(rt, wefti_worker_here(), &spec, handle);
+}
+
 static __attribute__((noinline)) int start_limited(struct weft_runtime *rt, const weft_spec *spec, weft_task **handle) {
-    int error = wefti_admit_poll(rt);
+    uint32_t use;
+    int error = wefti_admit_poll(rt, spec->cap, &use);
     if (error)
         return error;
-    error = start_freely(rt, wefti_worker_here(), spec, handle); /* we may be on another worker by now */
+    if (use)
+        error = start_capped(rt, spec, use, handle);
+    else
+        error = start_freely(rt, wefti_worker_here(), spec, handle); /* we may be on another worker by now */
     if (error)
-        wefti_admit_refund(rt);
+        wefti_admit_refund(rt, use);
     return error;
 }
 
 INLINE int start(struct weft_runtime *rt, struct wefti_worker *w, const weft_spec *spec, weft_task **handle) {
     struct weft_runtime *to = w && !rt ? w->rt : rt;
-    if (WEFTI_UNLIKELY(to && load_relaxed(&to->limited))) /* set before there is anybody to ask about */
+    if (WEFTI_UNLIKELY(to && (load_relaxed(&to->limited) || spec->cap))) /* set before there is anybody to ask about */
         return start_limited(to, spec, handle);
     return start_freely(rt, w, spec, handle);
 }

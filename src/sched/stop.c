@@ -164,11 +164,13 @@ static int stop(struct weft_runtime *rt, int64_t until) {
     return error ? error : result;
 }
 
+__thread struct weft_runtime *wefti_thread_serves __attribute__((tls_model("initial-exec")));
+
 int weft_runtime_stop(weft_runtime *rt, weft_deadline until) {
     struct wefti_worker *self = wefti_worker_self();
     if (!rt)
         return -EINVAL;
-    if (self && self->rt == rt)
+    if ((self && self->rt == rt) || wefti_thread_serves == rt) /* what it would wait for waits for the caller */
         return -EDEADLK;
     if (wefti_is_forked()) /* the workers are our parent's */
         return -ENOTRECOVERABLE;

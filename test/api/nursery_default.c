@@ -192,6 +192,26 @@ static void exit_in_a_fiber(void) {
 
 API_TEST(default_exit_in_a_fiber, "J36", .workers = {1, 2}) { CHECK_STR(said_by(exit_in_a_fiber), "f"); }
 
+/* In a blocking job, which a fiber of the runtime waits for: it does not wait for itself. */
+static int exit_job(void *arg) {
+    (void)arg;
+    say('j');
+    exit(0);
+}
+static int exit_in_job(void *arg) {
+    (void)arg;
+    return weft_blocking(exit_job, NULL, NULL, WEFT_NEVER);
+}
+static void exit_in_a_job(void) {
+    REQUIRE_GE(dup2(pipe_fd[1], STDERR_FILENO), 0); /* nor does it report that tasks do not end */
+    weft_nursery *n = weft_abi_nursery_create();
+    REQUIRE(n && weft_abi_nursery_spawn(n, exit_in_job, NULL));
+    for (;;)
+        pause();
+}
+
+API_TEST(default_exit_in_a_job, "J36", .workers = {1, 2}) { CHECK_STR(said_by(exit_in_a_job), "j"); }
+
 static weft_nursery *parents;
 static void in_forked_child(void) {
     say(weft_abi_nursery_create() ? 'x' : 'n');

@@ -295,6 +295,39 @@ API_TEST(nursery_next_of_two_threads, "J27", .workers = {1, 2}) {
     fixture_end(rt);
 }
 
+/* A thread awaits the nursery, or takes its next result: another one cannot destroy it under that. */
+static void destroy_or_wait(unsigned index, void *arg) {
+    bool takes = ((void **)arg)[1] != NULL;
+    weft_nursery *n = ((void **)arg)[0];
+    weft_result result;
+    int error;
+    if (index == 0) {
+        do
+            error = takes ? weft_nursery_next(n, &result, NULL, WEFT_NEVER) : weft_nursery_await(n);
+        while (error == -EBUSY); /* the other one looks */
+        CHECK_EQ(error, takes ? 0 : -ECANCELED);
+        return;
+    }
+    REQUIRE_EVENTUALLY(weft_nursery_next(n, &result, NULL, weft_after(MS)) == -EBUSY);
+    CHECK_EQ(weft_nursery_destroy(n), -EBUSY);
+    CHECK_EQ(weft_nursery_state_of(n), WEFT_NURSERY_OPEN);
+    CHECK_EQ(weft_nursery_count(n), 1);
+    weft_nursery_cancel(n);
+}
+
+API_TEST(nursery_destroy_while_awaited, "J27 J38", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_nursery_config config = keeping();
+    for (int takes = 0; takes < 2; takes++) {
+        weft_nursery *n;
+        REQUIRE_EQ(weft_nursery_create(rt, &config, &n), 0);
+        REQUIRE_EQ(weft_nursery_go(n, wait_for_ever, NULL, NULL), 0);
+        harness_threads(2, destroy_or_wait, (void *[]){n, takes ? n : NULL});
+        CHECK_EQ(weft_nursery_destroy(n), -ECANCELED);
+    }
+    fixture_end(rt);
+}
+
 struct poller {
     weft_nursery *n;
     weft_wait wait;

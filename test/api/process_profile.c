@@ -22,11 +22,9 @@ static void profile_has(weft_profile profile, int expected) {
     spec.fn = nop;
     spec.cap = profile == WEFT_PROFILE_SOVEREIGN ? &caps.spawn : NULL;
     CHECK_EQ(weft_process_spawn(rt, &spec, &pid, NULL), expected);
-    spec.cap = NULL;
     spec.fn = NULL;
     spec.class_ = &class_;
-    if (profile != WEFT_PROFILE_SOVEREIGN) /* whose classes have no capability */
-        CHECK_EQ(weft_process_spawn(rt, &spec, NULL, NULL), expected);
+    CHECK_EQ(weft_process_spawn(rt, &spec, NULL, NULL), expected);
     if (expected) {
         CHECK_EQ(pid, 7);
         CHECK_EQ(weft_process_go(rt, nop, NULL, NULL), expected);

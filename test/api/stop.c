@@ -340,6 +340,24 @@ static weft_poll stop_from_task(weft_task *self, void *state) {
     return weft_done(self, 0, NULL);
 }
 
+/* Nor from a blocking job that its pool runs. */
+static int stop_in_job(void *rt) {
+    CHECK_EQ(weft_runtime_stop(rt, WEFT_NOW), -EDEADLK);
+    return 0;
+}
+static int stop_by_job(void *rt) {
+    int result = -1;
+    CHECK_EQ(weft_blocking(stop_in_job, rt, &result, WEFT_NEVER), 0);
+    return result;
+}
+API_TEST(stop_from_job, "", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin(NULL);
+    weft_task *task;
+    REQUIRE_EQ(weft_fiber_go(rt, stop_by_job, rt, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    fixture_end(rt);
+}
+
 API_TEST(stop_from_task, "", .workers = {1, 2}) {
     weft_runtime *rt = fixture_begin(NULL);
     fixture_finish(fixture_go(rt, stop_from_task, rt));
