@@ -11,6 +11,7 @@
  *         A fiber does not yield here between a fork and its join, nor with preemption off, nor outside its own code (drop functions).
  *         Such a yield does not count as a preemption (R32).  A fiber that may migrate comes back to the same worker: the code
  *         around the call does not expect a move.
+ *         Under sim a slice has one unit: every call looks, and a draw decides whether it yields (slice.c, docs/internals/sim.md).
  * Words.  calls_left  the worker's: units until the next look; set when a task begins to run, written by the worker alone
  *         look_log2   the fiber's (the worker's, for poll tasks): units from one look to the next, as a power of two.  It adapts, so
  *                     that looks are about 1/8 ms apart while calls are slow, and a slice has one look while they are fast: a loop

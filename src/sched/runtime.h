@@ -56,6 +56,7 @@ struct weft_runtime {
     int64_t grace; /* as in the config: wefti_grace */
     int64_t grace_ops; /* unpaid ops of a cancelled, exhausted fiber before it is stopped; 0: none */
     uint64_t seed;
+    uint32_t sim_points; /* as in the config; 0: none, or not the simulator */
     weft_wake_fn wake;
     void *wake_arg;
     char name[12];
