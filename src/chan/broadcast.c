@@ -122,7 +122,7 @@ static int look_locking(struct weft_subscriber *subscriber, void *value, uint64_
 
 int weft_subscriber_recv(weft_subscriber *subscriber, void *value, uint64_t *missed, weft_deadline until) {
     wefti_slice_use(until);
-    int error = subscriber ? wefti_charge_channel_call() : -EINVAL;
+    int error = subscriber ? wefti_charge_channel_call(until) : -EINVAL;
     if (error)
         return error;
     for (;;) {

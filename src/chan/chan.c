@@ -15,6 +15,7 @@ static void set_up(struct wefti_chan *ch, size_t value_size, size_t capacity, vo
     if (capacity == WEFT_UNBOUNDED) {
         uint32_t values = value_size ? BLOCK_BYTES / (uint32_t)value_size : BLOCK_BYTES;
         ch->capacity = WEFTI_CHAN_UNBOUNDED;
+        ch->unbounded = true;
         ch->block_values = (uint16_t)(values > BLOCK_VALUES ? values : BLOCK_VALUES);
     }
     store_relaxed(&ch->refs, refs); /* nobody else knows it yet */

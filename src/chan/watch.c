@@ -85,7 +85,7 @@ static int look_locking(struct weft_watch *watch, uint64_t *version, void *value
 
 int weft_watch_wait(weft_watch *watch, uint64_t *version, void *value, weft_deadline until) {
     wefti_slice_use(until);
-    int error = watch ? wefti_charge_channel_call() : -EINVAL;
+    int error = watch ? wefti_charge_channel_call(until) : -EINVAL;
     if (error)
         return error;
     for (;;) {

@@ -161,6 +161,7 @@ void wefti_fiber_stop(struct wefti_fiber *self) {
     if (w->exceptions) /* nobody handles them any more */
         *w->exceptions = (struct wefti_exceptions){0};
     self->stack = NULL;
+    store_relaxed(&w->rt->fiber_was_stopped, true); /* read when the workers have ended */
     wefti_worker_finish(w, &self->task, (weft_result){-EDQUOT, NULL});
     wefti_look_at_resting(w);
     struct wefti_goal to = wefti_go_on(w, NULL, NULL);
@@ -260,7 +261,7 @@ weft_poll wefti_fiber_poll(struct weft_task *task, void *state) {
         bind(w, task, stack);
     }
     give(w, task);
-    w->calls_left = w->central ? 1 : INT64_C(1) << fiber->look_log2;
+    w->calls_left = w->central ? 0 : fiber->look_after;
     if (w->exceptions) { /* whoever drives us, or waits in a poll, may be handling some */
         wefti_switch_exceptions(w, &w->native, stack, task, false);
     } else {

@@ -240,7 +240,7 @@ int weft_select(weft_case *cases, size_t count, weft_deadline until) {
     if (count > WEFT_SELECT_MAX || (count && !cases))
         return -EINVAL;
     wefti_slice_use(until);
-    int error = wefti_charge_channel_call();
+    int error = wefti_charge_channel_call(until);
     if (WEFTI_UNLIKELY(error != 0))
         return error;
     struct select s;

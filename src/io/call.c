@@ -2,6 +2,7 @@
 #include "io/call.h"
 #include "fiber/slice.h"
 #include "io/mem.h"
+#include "io/writer.h"
 
 /* -- Waiting ----------------------------------------------------------------------------------------------- */
 
@@ -103,7 +104,7 @@ static ssize_t call_on(struct wefti_worker *w, struct weft_io *io, int direction
     if (WEFTI_UNLIKELY(result))
         return result;
     if (WEFTI_UNLIKELY(load_relaxed(&wefti_accounts_exist))) { /* a hint */
-        if ((result = wefti_charge_caller(&wefti_cost_syscall)))
+        if ((result = wefti_charge_caller_until(&wefti_cost_syscall, until)))
             return result;
         w = wefti_worker_here();
     }
@@ -198,11 +199,20 @@ ssize_t wefti_desc_try(struct weft_io *io, int direction, wefti_desc_fn *call, v
         wefti_desc_unlock(io);
         return result;
     }
+    if (direction == WEFTI_OUT) {
+        if (io->writing != WEFTI_WRITE_FREE) {
+            wefti_desc_unlock(io);
+            return -EAGAIN;
+        }
+        io->writing = WEFTI_WRITE_HELD;
+    }
     io->users++;
     uint32_t seen = io->events[direction]; /* C1 */
     wefti_desc_unlock(io);
     int cancel = w ? 0 : wefti_cancel_off(); /* as do_call */
     result = wefti_desc_try_call(io, w, direction, call, arg, full, seen);
+    if (direction == WEFTI_OUT)
+        wefti_write_release(io);
     wefti_desc_leave_locked(io);
     if (!w)
         wefti_cancel_on(cancel);

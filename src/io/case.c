@@ -102,7 +102,7 @@ int wefti_case_begin(weft_case *c, struct wefti_waiter *waiter) {
     if (in == 1 && look(io, direction, (uint32_t)c->at)) /* D1 */
         in = 0;
     if (in == 1)
-        wefti_waiters_append(&io->waiting[direction], waiter); /* D2 */
+        wefti_desc_append(io, direction, waiter); /* D2 */
     wefti_desc_unlock(io);
     if (in == 1)
         count_in(c, w);

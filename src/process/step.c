@@ -50,8 +50,10 @@ static __attribute__((noinline)) void release(struct wefti_process *process, str
     wefti_messages_free(process->table, &taken);
 }
 
+/* Returns false if the process cannot become one of that class.  A smaller state leaves the bytes behind it as they are, for a later
+ * class that has them again. */
 static bool upgrade(struct wefti_process_header *header, const weft_process_class *next) {
-    if (!next || !next->step || next->size < WEFTI_CLASS_SIZE_MIN || next->state_size > header->class_->state_size)
+    if (!next || !next->step || next->size < WEFTI_CLASS_SIZE_MIN || next->state_size > header->process->state_room)
         return false;
     header->class_ = next;
     return true;

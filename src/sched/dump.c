@@ -43,8 +43,12 @@ static void line(struct out *out, const char *text, int size, size_t room) {
 /* Names come from users: control bytes would forge lines or move a terminal's cursor. */
 const char *wefti_printable(const char *name, char *buffer, size_t room) {
     size_t i = 0;
-    for (; name[i] && i + 1 < room; i++)
-        buffer[i] = name[i] >= ' ' && name[i] != 127 ? name[i] : '?';
+    for (; i + 1 < room; i++) {
+        char c = load_relaxed((const _Atomic char *)&name[i]); /* a look: it may be in a label (label.h) */
+        if (!c)
+            break;
+        buffer[i] = c >= ' ' && c != 127 ? c : '?';
+    }
     buffer[i] = 0;
     return buffer;
 }

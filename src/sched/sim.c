@@ -107,7 +107,7 @@ static struct weft_task *next(struct wefti_worker *w) {
     store_relaxed(&sim->clock, load_own(&sim->clock) + POLL_TIME); /* a figure */
     struct weft_task *task = wefti_task_of(item);
     if (w->rt->sim_points && wefti_task_is_fiber(task))
-        wefti_fiber_of(task)->look_log2 = 0; /* every call is a point at which others may run: fiber/slice.c */
+        wefti_fiber_of(task)->look_after = 0; /* every call is a point at which others may run: fiber/slice.c */
     return task;
 }
 

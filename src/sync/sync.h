@@ -67,11 +67,11 @@ static inline uint64_t wefti_me(void) { return wefti_me_on(wefti_worker_self());
  * somewhere leaves that address to nobody (task/slab.h): a later task there would be taken for the owner. */
 static inline void wefti_owns(uint64_t me) {
     if (WEFTI_LIKELY(!(me & WEFTI_THREAD)))
-        ((struct weft_task *)(uintptr_t)me)->owns++;
+        ((struct weft_task *)(uintptr_t)me)->owns += WEFTI_OWNS_ONE;
 }
 static inline void wefti_owns_no_more(uint64_t me) {
     if (WEFTI_LIKELY(!(me & WEFTI_THREAD)))
-        ((struct weft_task *)(uintptr_t)me)->owns--;
+        ((struct weft_task *)(uintptr_t)me)->owns -= WEFTI_OWNS_ONE;
 }
 
 /* -- Waiting -------------------------------------------------------------------------------------------- */

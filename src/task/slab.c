@@ -193,6 +193,19 @@ uint32_t wefti_slab_in_use(struct wefti_slab *slab, const char **names, uint32_t
     return count;
 }
 
+bool wefti_slab_has_only_handles(struct wefti_slab *slab) {
+    bool only = true;
+    wefti_lock_take(&slab->lock);
+    for (struct wefti_chunk *chunk = load_own(&slab->chunks); chunk; chunk = chunk->next)
+        for (uint32_t i = 0; i < load_own(&chunk->carved); i++) {
+            wefti_word *word = &chunk_slot(chunk, i)->word;
+            bool used = wefti_word_life(load_relaxed(word)) != WEFTI_FREE; /* the lock orders, as above */
+            only = only && (!used || wefti_word_is_only(word));
+        }
+    wefti_lock_give(&slab->lock);
+    return only;
+}
+
 void wefti_slab_walk(struct wefti_slab *slab, void (*visit)(struct weft_task *task, void *arg), void *arg) {
     for (struct wefti_chunk *chunk = load_acquire(&slab->chunks); chunk; chunk = chunk->next) { /* pairs with carve */
         uint32_t carved = load_relaxed(&chunk->carved); /* as in carve */

@@ -191,6 +191,8 @@ static inline void wefti_slab_give(struct wefti_slab *slab, struct wefti_slab_ca
 /* How many slots are not free; the names of the first `room` of them.  When no worker is left, 0 means that nobody holds a reference to anything here, and that
  * whoever gave the last one back is done with the slab: outside threads make a slot FREE under its lock. */
 uint32_t wefti_slab_in_use(struct wefti_slab *slab, const char **names, uint32_t room);
+/* Every slot in use has a task that has ended, and of which one handle is left and nothing else. */
+bool wefti_slab_has_only_handles(struct wefti_slab *slab);
 
 /* Call visit(task, arg) for every task that exists, holding a reference to it meanwhile; visit gives that reference
  * on or back.  Tasks that come or go during the walk may or may not be visited. */
