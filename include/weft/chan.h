@@ -82,7 +82,7 @@ WEFT_API WEFT_MUST_USE int weft_chan_send(weft_chan *ch, const void *value, weft
 WEFT_API WEFT_MUST_USE int weft_chan_recv(weft_chan *ch, void *value, weft_deadline until);
 
 /* Several values at once, cheaper than one by one.  Sending waits until all are sent; receiving takes what is there, at most `count`, or waits
- * until there is one, and takes that.  Values of one call stay together, unless it had to wait.
+ * until there is one, and takes that.  Values of one call stay together, unless it had to wait, or to allocate memory for an unbounded channel.
  * Call from:  as weft_chan_send.  May suspend.
  * Returns how many values were sent or received (when that is fewer than asked for, sending has met an error, which the next call
  * returns); or, if none were, an error as above; 0 when count is 0; -EINVAL also when count is above INT_MAX. */

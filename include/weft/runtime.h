@@ -42,7 +42,8 @@ typedef enum weft_poller {
 typedef void (*weft_wake_fn)(void *arg);
 
 /* Set up with WEFT_CONFIG_INIT, change what you need; 0 always means the default.  The environment
- * overrides: WEFT_SCHED (ring, deque, fifo, sim, reactor), WEFT_WORKERS, WEFT_SEED, WEFT_IO (epoll, uring, auto). */
+ * overrides: WEFT_SCHED (ring, deque, fifo, sim, reactor), WEFT_WORKERS, WEFT_SEED, WEFT_IO (epoll, uring, auto),
+ * WEFT_SIM_POINTS (0: never). */
 typedef struct weft_config {
     size_t size; /* sizeof(weft_config): set by WEFT_CONFIG_INIT */
     weft_sched sched; /* which scheduler */
@@ -69,6 +70,9 @@ typedef struct weft_config {
     int64_t grace_ops;
     /* How many I/O events a worker handles before it runs tasks again. 0 = 256, at most 65,536. */
     uint32_t max_io_completions;
+    /* Under `sim`: a call that may suspend lets others run first in one of so many cases, drawn from the seed, although it need not wait.  0 = 8,
+     * negative = never. */
+    int32_t sim_points;
 } weft_config;
 
 #define WEFT_CONFIG_INIT                                                                                               \
@@ -87,6 +91,7 @@ typedef struct weft_config {
      WEFT_PROFILE_NONE,                                                                                                \
      0,                                                                                                                \
      WEFT_POLLER_AUTO,                                                                                                 \
+     0,                                                                                                                \
      0,                                                                                                                \
      0,                                                                                                                \
      0,                                                                                                                \

@@ -98,6 +98,31 @@ static bool others_wait(struct wefti_worker *w) {
            (w->sched->waiting ? w->sched->waiting(w) != 0 : w->sched->has_work(w));
 }
 
+/* -- The simulator -------------------------------------------------------------------------------------------- */
+
+/* Elsewhere another worker may do anything between two calls of a task.  Under sim one thread runs from one wait to the next: two fibers that lock two
+ * mutexes in different orders would never meet.  So some calls let others run first although they need not wait.  If nobody else is ready nothing is
+ * drawn: time does not move for a task that is alone. */
+
+/* A fiber's call, each of which looks here: a point in one of rt->sim_points cases. */
+static bool is_point(struct wefti_worker *w) {
+    w->calls_left = 0; /* look again in the next call */
+    return w->sched->has_work(w) && wefti_sim_draw(w->rt, w->rt->sim_points) == 0;
+}
+
+/* A poll task's call.  At most one in a poll is a point, and in half of the polls none, up to the end of the slice: a task that makes many calls in each poll
+ * gets through all of them.  The first call draws which one it will be. */
+static bool is_poll_point(struct wefti_worker *w) {
+    bool first = is_new(w);
+    uint32_t ahead = 0;
+    if (first) {
+        w->slice_polls = load_own(&w->counters.polls);
+        ahead = w->sched->has_work(w) ? wefti_sim_draw(w->rt, 2 * w->rt->sim_points) : UINT32_MAX;
+    }
+    w->calls_left = first && ahead && ahead < w->rt->sim_points ? ahead - 1 : WEFTI_SLICE_UNITS;
+    return !first || !ahead;
+}
+
 /* -- Library calls -------------------------------------------------------------------------------------------- */
 
 static void yield_slice(struct wefti_worker *w, struct wefti_fiber *self) {
@@ -126,10 +151,16 @@ void wefti_slice_end(weft_deadline until) {
     if (!task)
         return;
     if (!wefti_task_is_fiber(task)) {
-        count_only(w);
+        if (!w->rt->sim_points)
+            count_only(w);
         return;
     }
     struct wefti_fiber *self = wefti_fiber_of(task);
+    if (WEFTI_UNLIKELY(w->rt->sim_points)) {
+        if (!self->preempt_off && !wefti_deque_length(&w->jobs) && is_point(w))
+            wefti_fiber_preempt(w, self);
+        return;
+    }
     if (!look(w, &self->look_after))
         return;
     if (!self->preempt_off && !wefti_deque_length(&w->jobs) && others_wait(w))
@@ -139,7 +170,15 @@ void wefti_slice_end(weft_deadline until) {
 }
 
 bool wefti_slice_poll_end(struct wefti_worker *w, struct weft_task *self) {
-    if (!w || !self || wefti_current(w) != self || wefti_task_is_fiber(self) || !look(w, &w->look_after))
+    if (!w || !self || wefti_current(w) != self || wefti_task_is_fiber(self))
+        return false;
+    if (WEFTI_UNLIKELY(w->rt->sim_points)) {
+        bool point = is_poll_point(w);
+        if (point)
+            wefti_wake_loosely(self); /* it is alive: it runs */
+        return point;
+    }
+    if (!look(w, &w->look_after))
         return false;
     if (!others_wait(w)) {
         renew(w, w->slice_looked, w->look_after);

@@ -11,6 +11,7 @@
  *         A fiber does not yield here between a fork and its join, nor with preemption off, nor outside its own code (drop functions).
  *         Such a yield does not count as a preemption (R32).  A fiber that may migrate comes back to the same worker: the code
  *         around the call does not expect a move.
+ *         Under sim a slice has one unit: every call looks, and a draw decides whether it yields (slice.c, docs/internals/sim.md).
  * Words.  calls_left  the worker's: units that calls may spend before the next look.  The call that takes it below 0 looks.  Set when a
  *                     task begins to run, written by the worker alone.
  *         look_after  the fiber's (the worker's, for poll tasks): what calls_left is set to, 2^n - 1.  It adapts, so that looks are about

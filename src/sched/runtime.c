@@ -81,6 +81,14 @@ static int settle(const weft_config *given, weft_config *config) {
             return bad("WEFT_IO", io, "epoll, uring or auto");
         config->poller = (weft_poller)found;
     }
+    uint64_t points = config->sim_points > 0 ? (uint64_t)config->sim_points : 0;
+    bool never = config->sim_points < 0;
+    const char *asked = wefti_env("WEFT_SIM_POINTS");
+    if (env_number("WEFT_SIM_POINTS", &points) || points > INT32_MAX)
+        return bad("WEFT_SIM_POINTS", asked, "a number up to 2147483647");
+    if (asked && *asked)
+        never = !points;
+    config->sim_points = never ? -1 : points ? (int32_t)points : WEFTI_SIM_POINTS;
     if ((unsigned)config->sched >= SCHEDS)
         return bad_field("config.sched", (unsigned)config->sched, "a weft_sched");
     if ((unsigned)config->poller > WEFT_POLLER_URING)
@@ -113,7 +121,7 @@ static void init_worker(struct weft_runtime *rt, uint32_t index, bool no_steal) 
     w->measure_began = wefti_clock();
     w->watched_polls = UINT64_MAX;
     w->slice_polls = UINT64_MAX;
-    w->look_after = w->central ? 0 : WEFTI_SLICE_START;
+    w->look_after = w->central || rt->sim_points ? 0 : WEFTI_SLICE_START;
     store_relaxed(&w->timers_next, INT64_MAX); /* before any other thread */
     w->timers.tick = (uint64_t)(w->rt->sim ? 0 : w->measure_began / WEFTI_WHEEL_TICK);
     wefti_random_init(&w->random, rt->seed + index * UINT64_C(0x9E3779B97F4A7C15));
@@ -224,6 +232,7 @@ static int create(weft_config config, weft_runtime **out) {
                        : config.park_timeout_ns < 0 ? INT64_MAX
                                                     : config.park_timeout_ns;
     rt->grace = config.grace_ns;
+    rt->sim_points = rt->sched->one_thread && config.sim_points > 0 ? (uint32_t)config.sim_points : 0;
     rt->seed = config.seed ? config.seed : rt->sched->one_thread ? 1 : wefti_random_seed();
     rt->uring = config.poller == WEFT_POLLER_URING && wefti_uring_probe() == 0;
     rt->wake = config.wake;

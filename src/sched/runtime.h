@@ -58,6 +58,7 @@ struct weft_runtime {
     _Atomic bool fiber_was_stopped; /* wefti_fiber_stop: handles may lie in a stack that nobody returns to */
     int64_t grace_ops; /* unpaid ops of a cancelled, exhausted fiber before it is stopped; 0: none */
     uint64_t seed;
+    uint32_t sim_points; /* as in the config; 0: none, or not the simulator */
     weft_wake_fn wake;
     void *wake_arg;
     char name[12];

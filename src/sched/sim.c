@@ -13,6 +13,7 @@
  * (wefti_sim_outside): a job that the simulation has given up waiting for (blocking/turn.c).
  */
 #include "sched/sched.h"
+#include "task/fiber.h"
 
 #include <stdio.h>
 
@@ -104,7 +105,10 @@ static struct weft_task *next(struct wefti_worker *w) {
         sim->filled &= ~(UINT64_C(1) << i);
     sim->ready--;
     store_relaxed(&sim->clock, load_own(&sim->clock) + POLL_TIME); /* a figure */
-    return wefti_task_of(item);
+    struct weft_task *task = wefti_task_of(item);
+    if (w->rt->sim_points && wefti_task_is_fiber(task))
+        wefti_fiber_of(task)->look_after = 0; /* every call is a point at which others may run: fiber/slice.c */
+    return task;
 }
 
 static struct weft_task *steal(struct wefti_worker *w, bool last) {

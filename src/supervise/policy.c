@@ -53,7 +53,7 @@ static void ask(struct wefti_sup *sup, size_t at) {
         child->end_by = WEFT_NOW;
 }
 
-/* The child has been asked.  Returns false if it did not end in its time. */
+/* The child has been asked.  Returns false if it did not end in its time, or has used all of it: it and the supervisor wake at the same moment. */
 static bool await(struct wefti_sup *sup, size_t at) {
     struct wefti_sup_child *child = &sup->children[at];
     bool in_time = child->end_by != WEFT_NOW && !sup->kind->await(sup, at, child->end_by);
@@ -61,7 +61,7 @@ static bool await(struct wefti_sup *sup, size_t at) {
         sup->kind->force(sup, at);
     bool ended = reap(sup, at);
     wefti_assert(ended, at);
-    return in_time || !child->shutdown;
+    return (in_time && weft_now() < child->end_by) || !child->shutdown;
 }
 
 /* Those from `first` on, newest first (policy.h, Order). */

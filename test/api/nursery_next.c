@@ -371,6 +371,7 @@ static void drop_poller(void *state) {
 }
 
 API_TEST(nursery_next_poll, "J8 J9 J23 J26", .workers = {1, 2}) {
+    fixture_without_points();
     weft_runtime *rt = fixture_begin_patient();
     struct poller p = {.left = 1};
     weft_spec spec = WEFT_SPEC_INIT;

@@ -83,5 +83,6 @@ static int never_runs(void *arg) {
     return 0;
 }
 API_TEST(process_queued_ended, "W6 W30 W38", .workers = {1}, .sched = "ring deque fifo sim") {
+    fixture_without_points();
     in_process(never_runs, NULL);
 }

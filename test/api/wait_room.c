@@ -168,6 +168,7 @@ static int wait_for_each(void *unused) {
 
 API_TEST(wait_room_serves_one_wait, "", .workers = {2}) {
     static const int first = 1;
+    fixture_without_points();
     REQUIRE_EQ(weft_barrier_init(&room.barrier, 2), 0);
     REQUIRE_EQ(weft_group_add(&room.group, 1), 0);
     REQUIRE_EQ(weft_chan_create(sizeof(int), 1, &room.in), 0);
