@@ -20,6 +20,10 @@ test: ## run every test; ends with 'N passed, N failed'
 	@tools/deps peers || echo "some tests with other programs will be left out"
 	@tools/test
 
+nightly: ## run the long checks, several hours: make nightly ARGS='--only shards,mutants'
+	@tools/deps test
+	@tools/nightly --jobs $(JOBS) $(ARGS)
+
 bench: all ## run the benchmarks: make bench ARGS='spawn_join --json'
 	@"$(BUILD)/weft-bench" $(ARGS)
 
@@ -64,4 +68,4 @@ clean: ## remove build/
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
 
-.PHONY: all run test bench model cross mutants install uninstall format clean help
+.PHONY: all run test nightly bench model cross mutants install uninstall format clean help

@@ -2,6 +2,7 @@
 #include "json_read.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -13,6 +14,8 @@ struct reader {
     const char *at, *end;
     unsigned depth; /* brackets that may still be opened */
     size_t values;  /* values that may still come */
+    unsigned id_depth; /* `depth` inside a request; UINT_MAX: there is none */
+    bool is_id;        /* the next value is a request's id */
     const char *why;
     char *room; /* for strings with escapes; as long as the longest so far */
     size_t room_size;
@@ -138,7 +141,23 @@ static const char *take_string(struct reader *r, size_t *size) {
 
 /* -- Numbers ------------------------------------------------------------------------------------------ */
 
-static json_t *real_of(struct reader *r, const char *from, size_t size) {
+/* An id keeps a number that is too large; anything else must not have one. */
+static json_t *too_large(struct reader *r, const char *from, size_t size, bool is_id, const char *why) {
+    char small[64], *copy = size < sizeof small ? small : malloc(size + 1);
+    if (!is_id || !copy) {
+        if (copy != small)
+            free(copy);
+        return fail(r, is_id ? "no memory" : why);
+    }
+    copy[0] = JSON_AS_WRITTEN;
+    memcpy(copy + 1, from, size);
+    json_t *value = json_stringn_nocheck(copy, size + 1);
+    if (copy != small)
+        free(copy);
+    return value;
+}
+
+static json_t *real_of(struct reader *r, const char *from, size_t size, bool is_id) {
     char small[64], *copy = size < sizeof small ? small : malloc(size + 1);
     if (!copy)
         return fail(r, "no memory");
@@ -147,7 +166,7 @@ static json_t *real_of(struct reader *r, const char *from, size_t size) {
     double value = strtod(copy, NULL);
     if (copy != small)
         free(copy);
-    return isinf(value) ? fail(r, "a number beyond a double") : json_real(value);
+    return isinf(value) ? too_large(r, from, size, is_id, "a number beyond a double") : json_real(value);
 }
 
 static const char *digits(const char *at, const char *end) {
@@ -156,7 +175,7 @@ static const char *digits(const char *at, const char *end) {
     return at;
 }
 
-static json_t *take_number(struct reader *r) {
+static json_t *take_number(struct reader *r, bool is_id) {
     const char *from = r->at, *end = r->end, *whole = from + (*from == '-'), *at = digits(whole, end);
     if (at == whole || (*whole == '0' && at > whole + 1))
         return fail(r, "not a number");
@@ -178,12 +197,12 @@ static json_t *take_number(struct reader *r) {
     }
     r->at = at;
     if (real)
-        return real_of(r, from, (size_t)(at - from));
+        return real_of(r, from, (size_t)(at - from), is_id);
     uint64_t value = 0, most = (uint64_t)INT64_MAX + (*from == '-');
     for (; whole < at; whole++) {
         unsigned digit = (unsigned)(*whole - '0');
         if (value > (most - digit) / 10)
-            return fail(r, "an integer beyond 64 bits");
+            return too_large(r, from, (size_t)(at - from), is_id, "an integer beyond 64 bits");
         value = value * 10 + digit;
     }
     return json_integer(*from == '-' ? (json_int_t)(0 - value) : (json_int_t)value);
@@ -261,6 +280,7 @@ static bool take_member(struct reader *r, json_t *object) {
     json_t *value = NULL;
     if (r->at < r->end && *r->at == ':') {
         r->at++;
+        r->is_id = r->depth == r->id_depth && !strcmp(copy, "id");
         value = take_value(r);
     } else {
         fail(r, "expected :");
@@ -305,6 +325,8 @@ static json_t *take_value(struct reader *r) {
     size_t size;
     const char *text;
     json_t *value;
+    bool is_id = r->is_id;
+    r->is_id = false;
     skip_space(r);
     if (r->at == r->end)
         return fail(r, "it ends too early");
@@ -324,13 +346,17 @@ static json_t *take_value(struct reader *r) {
     default:
         if (*r->at != '-' && (*r->at < '0' || *r->at > '9'))
             return fail(r, "not a value");
-        value = take_number(r);
+        value = take_number(r, is_id);
         return value ? value : fail(r, "no memory");
     }
 }
 
 json_t *json_read(const char *text, size_t size, const struct json_limits *limits, const char **why, size_t *where) {
-    struct reader r = {.at = text, .end = text + size, .depth = limits->depth, .values = limits->values};
+    struct reader r = {
+        .at = text, .end = text + size, .depth = limits->depth, .values = limits->values, .id_depth = UINT_MAX};
+    skip_space(&r);
+    if (limits->requests && limits->depth > 2)
+        r.id_depth = limits->depth - (r.at < r.end && *r.at == '[' ? 2 : 1);
     json_t *value = take_value(&r);
     if (value) {
         skip_space(&r);

@@ -227,13 +227,15 @@ static void announce(const struct node *node, const struct ledger_config *config
     uint64_t nonce = known ? ledger_nonce(node->ledger, "demo", "me") + 1 : 1;
     printf("weft node %s: http://%s/ (%s, %u shard workers)\n", weft_version(), node->address,
            config->dir ? config->dir : "in memory", weft_lane_workers(ledger_lane(node->ledger)));
-    printf("try:\n"
-           "  curl%s%s%s --json '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tx_submit\",\"params\":{\"shard\":\"demo\","
-           "\"wait_ms\":1000,\"tx\":{\"method\":\"set\",\"sender\":\"me\",\"nonce\":%llu,"
-           "\"args\":[\"greeting\",\"hello\"]}}}' http://%s/\n"
-           "  curl --json '{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"state_get\",\"params\":{\"shard\":\"demo\","
-           "\"key\":\"greeting\"}}' http://%s/\n",
-           before, token_file ? token_file : "", after, (unsigned long long)nonce, node->address, node->address);
+    /* Without --json, which curl has only since 7.82. */
+    printf(
+        "try:\n"
+        "  curl%s%s%s -H 'Content-Type: application/json' -d '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tx_submit\","
+        "\"params\":{\"shard\":\"demo\",\"wait_ms\":1000,\"tx\":{\"method\":\"set\",\"sender\":\"me\",\"nonce\":%llu,"
+        "\"args\":[\"greeting\",\"hello\"]}}}' http://%s/\n"
+        "  curl -H 'Content-Type: application/json' -d '{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"state_get\","
+        "\"params\":{\"shard\":\"demo\",\"key\":\"greeting\"}}' http://%s/\n",
+        before, token_file ? token_file : "", after, (unsigned long long)nonce, node->address, node->address);
     fflush(stdout);
     clearerr(stdout); /* a node that nobody listens to works all the same */
 }

@@ -10,7 +10,7 @@
 /* -- JSON --------------------------------------------------------------------------------------------- */
 
 json_t *rpc_decode(const char *body, size_t size, char *why, size_t room) {
-    static const struct json_limits limits = {RPC_DEPTH, RPC_VALUES};
+    static const struct json_limits limits = {RPC_DEPTH, RPC_VALUES, true};
     const char *fault;
     size_t where;
     json_t *json = json_read(body, size, &limits, &fault, &where);
@@ -31,6 +31,10 @@ void rpc_fail(struct rpc_call *call, int code, const char *format, ...) {
 
 static void put_id(struct text *out, const json_t *id) {
     text_put(out, "\"id\":");
+    if (json_is_string(id) && json_string_value(id)[0] == JSON_AS_WRITTEN) {
+        text_add(out, json_string_value(id) + 1, json_string_length(id) - 1);
+        return;
+    }
     if (json_is_string(id)) {
         text_json(out, json_string_value(id), json_string_length(id));
         return;

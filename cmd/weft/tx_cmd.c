@@ -6,6 +6,7 @@
 
 #include "client.h"
 #include "commands.h"
+#include "json_read.h"
 #include "options.h"
 #include "rpc.h"
 
@@ -50,6 +51,26 @@ static bool read_file(const char *path, struct text *out) {
         complain(me, "%s: %s", path, file ? "cannot be read" : strerror(errno));
     if (file && file != stdin)
         fclose(file);
+    return good;
+}
+
+/* A file of transactions, before it becomes part of a request: in the node's messages, positions would be those of the request. */
+static bool check_txs(const char *path, const char *bytes, size_t size) {
+    static const struct json_limits limits = {RPC_DEPTH - 2, RPC_VALUES, false}; /* it is inside two objects */
+    const char *why, *name = !strcmp(path, "-") ? "standard input" : path;
+    size_t where, line = 1, begin = 0;
+    json_t *json = json_read(bytes, size, &limits, &why, &where);
+    bool good = json_is_array(json);
+    for (size_t i = 0; !json && i < where; i++)
+        if (bytes[i] == '\n') {
+            line++;
+            begin = i + 1;
+        }
+    if (!json)
+        complain(me, "%s: line %zu, column %zu: %s", name, line, where - begin + 1, why);
+    else if (!good)
+        complain(me, "%s: not an array of transactions", name);
+    json_decref(json);
     return good;
 }
 
@@ -110,7 +131,8 @@ static bool build(struct request *r, const char **words, int count, struct text 
         text_name_u64(params, "wait_ms", (uint64_t)r->wait / 1000000 > 30000 ? 30000 : (uint64_t)r->wait / 1000000);
     if (r->file) {
         text_name(params, "txs");
-        if (!read_file(r->file, params))
+        size_t begin = params->size;
+        if (!read_file(r->file, params) || !check_txs(r->file, params->at + begin, params->size - begin))
             return false;
     } else {
         text_name(params, "tx");

@@ -50,9 +50,14 @@ typedef struct weft_http_options {
     unsigned max_per_address;
     /* At max_connections, for one more: close the connection that has waited longest for a request, and at least 10 ms. */
     bool close_waiting;
+    /* Bytes of the fields that a handler sets, with weft_http_set or as a type; 0 = 16 KiB, at most 1 MiB. */
+    size_t max_answer_fields;
+    /* ns that the reads of one body may wait altogether, beside body_timeout for each; then the read returns -ETIMEDOUT. The handler's own time does not
+     * count. 0 = 5 minutes, or as long as max_body takes at 16 KiB per second if that is longer. */
+    int64_t body_total_timeout;
 } weft_http_options;
 
-#define WEFT_HTTP_OPTIONS_INIT {sizeof(weft_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, 0, false}
+#define WEFT_HTTP_OPTIONS_INIT {sizeof(weft_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, 0, false, 0, 0}
 
 /* A request, and its answer. */
 typedef struct weft_http weft_http;
@@ -86,7 +91,7 @@ WEFT_API int64_t weft_http_length(const weft_http *x);
 /* The connection, to look at: weft_peer_addr, weft_tls_version, options.  Reading and writing are the server's. */
 WEFT_API weft_io *weft_http_io(const weft_http *x);
 
-/* Read some of the body.  Returns how many bytes; 0 at its end; -EMSGSIZE (above max_body); -EBADMSG (malformed chunks); -ETIMEDOUT; -ECONNRESET
+/* Read some of the body, in one fiber at a time.  Returns how many bytes; 0 at its end; -EMSGSIZE (above max_body); -EBADMSG (malformed chunks); -ETIMEDOUT; -ECONNRESET
  * (it ended before its declared length); -ECANCELED. */
 WEFT_API ssize_t weft_http_read(weft_http *x, void *buffer, size_t size);
 /* All of it; *out is freed with the exchange. */
@@ -99,11 +104,13 @@ WEFT_API int weft_http_reply(weft_http *x, int status, const char *type, const v
 
 /* Piece by piece: fields, then begin, then the body, then end (which the return of the handler does too).  length -1: not known, chunked.
  * A field that is set twice is sent twice.  Returns 0; -EINVAL (a name or value with line ends or control characters; one of those that are the
- * server's: Content-Length, Transfer-Encoding, Connection, Date; the answer has begun); -ENOBUFS (more than 3,072 bytes of fields). */
+ * server's: Content-Length, Transfer-Encoding, Connection, Date; the answer has begun); -ENOBUFS (more bytes of fields than max_answer_fields);
+ * -ENOMEM. */
 WEFT_API int weft_http_set(weft_http *x, const char *name, const char *value);
 /* The head; it is sent with the first of the body.  Returns 0; -EINVAL (begun already; a status that is not 200 to 999; a length below -1). */
 WEFT_API int weft_http_begin(weft_http *x, int status, int64_t length);
 /* Some of the body, which is sent at once.  The answer to a HEAD has none: nothing is sent.
+ * Several fibers may write the body of one answer: the bytes of each call of weft_http_write, weft_http_write_file and weft_http_event stay together.
  * Returns `size`; -EMSGSIZE (more than was declared: nothing was sent); -EINVAL (not begun, or ended); errors as weft_write. */
 WEFT_API ssize_t weft_http_write(weft_http *x, const void *bytes, size_t size);
 /* Part of a file, as weft_sendfile.  (With weft_sendfile on weft_http_io it would come before the head.)
@@ -129,9 +136,10 @@ WEFT_API int weft_ws_accept(weft_http *x);
  * -EPROTO (malformed: closed); -ETIMEDOUT (nothing is lost: call again, with the same buffer); -EINVAL; errors as weft_read, -ECONNRESET at an
  * end without a close. */
 WEFT_API ssize_t weft_ws_read(weft_http *x, void *buffer, size_t size, int *kind, weft_deadline until);
-/* A message.  WEFT_WS_CLOSE: nothing, or two bytes of code, the higher first, and up to 123 of text; then read on until the peer's close comes.
+/* A message.  Several fibers may write; each message is whole.  WEFT_WS_CLOSE: nothing, or two bytes of code, the higher first, and up to 123 of text; then read on until the peer's close comes.
  * WEFT_WS_PING: up to 125 bytes, which the peer answers; the answer is not told, but counts for weft_ws_heard.
- * Returns 0; -EPIPE (closed); -ETIMEDOUT (no progress within body_timeout: closed); -EINVAL; errors as weft_write. */
+ * Returns 0; -EPIPE (closed); -ETIMEDOUT (the peer has taken nothing for body_timeout: closed; a message may take longer than that); -EINVAL; errors as
+ * weft_write. */
 WEFT_API int weft_ws_write(weft_http *x, int kind, const void *bytes, size_t size);
 /* When weft_ws_read last got anything of the peer, a ping or its answer too, as weft_now(): who pings now and then, and hears nothing, may give it
  * up.  From anywhere.  -EINVAL: no WebSocket. */
@@ -142,6 +150,7 @@ WEFT_API int weft_ws_reason(const weft_http *x, weft_text *text);
 
 /* -- Client -------------------------------------------------------------------------------------------- */
 
+/* Used by one fiber at a time. */
 typedef struct weft_http_client weft_http_client;
 
 /* A URL, taken apart; the texts are parts of it. */

@@ -9,9 +9,12 @@
  *
  * Every call has a deadline: WEFT_NEVER, WEFT_NOW (try once) or weft_after(ns).  Beside the errors of the system call it may return
  * -ETIMEDOUT; -ECANCELED (the fiber has been cancelled, also when it would not have had to wait); -EBADF (closed meanwhile);
- * -EINVAL (in a poll task); and -ENOMEM, -EMFILE, -ENFILE when a worker waits for a descriptor for the first time.
+ * -EINVAL (in a poll task); -ENOMEM, -EMFILE, -ENFILE when a worker waits for a descriptor for the first time; and with WEFT_NOW -EDQUOT (the
+ * fiber has a budget that cannot pay).
  *
  * One fiber may read while another writes.  Several may read, and then share what comes as they happen to get it.
+ * Several may write: the bytes of one call (weft_write, weft_writev, weft_sendfile) stay together, and the other calls wait for its end, in the
+ * order in which they came.  weft_write_some writes part of its bytes, so what a loop of such calls writes may be mixed with others' bytes.
  * A buffer belongs to the call until it returns.  weft_close ends all calls on the same weft_io, which return -EBADF; its number is used
  * again only when they have.  A fiber that never has to wait lets others run now and then.
  *
@@ -79,7 +82,7 @@ WEFT_API WEFT_MUST_USE int weft_socketpair(weft_io **a, weft_io **b);
 /* -- Without waiting ----------------------------------------------------------------------------------- */
 
 /* Read or write what is possible now.  From anywhere, poll tasks and cancelled fibers included; never lets others run.
- * Returns as weft_read and weft_write_some; -EAGAIN: nothing is. */
+ * Returns as weft_read and weft_write_some; -EAGAIN: nothing is, or another call is writing. */
 WEFT_API ssize_t weft_try_read(weft_io *io, void *buffer, size_t size);
 WEFT_API ssize_t weft_try_write(weft_io *io, const void *bytes, size_t size);
 
@@ -97,7 +100,8 @@ WEFT_API int weft_io_wait(weft_io *io, int events, weft_deadline until);
 
 /* As weft_read and weft_write_some, once.  -EAGAIN: `self` will be woken when it is worth trying again: return WEFT_PENDING, and make the
  * same call when polled.  `wait` lies in the task's state; end it with weft_wait_end in the drop function.
- * -EINVAL: `self` is not the poll task that is running. */
+ * -EINVAL: `self` is not the poll task that is running.  -EBUSY: `wait` is in use by another call; or the stream is TLS, and another poll task has
+ * yet to make its call again. */
 WEFT_API ssize_t weft_read_poll(weft_io *io, weft_task *self, weft_wait *wait, void *buffer, size_t size);
 WEFT_API ssize_t weft_write_poll(weft_io *io, weft_task *self, weft_wait *wait, const void *bytes, size_t size);
 

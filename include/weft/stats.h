@@ -28,7 +28,7 @@ typedef struct weft_stats {
     uint64_t denied;      /* calls refused for want of a capability, or by the profile; only for worker -1 */
     uint64_t io_batches;  /* times the poller returned I/O events; each time at most max_io_completions of them */
     uint64_t io_events;   /* I/O events that it returned */
-    uint64_t failed; /* detached fibers that ended with an error, see weft_fiber_spawn; cancelled ones do not count */
+    uint64_t failed; /* detached tasks and fibers that ended with an error other than -ECANCELED, see weft_spawn */
 } weft_stats;
 
 /* Counters of one worker; for worker -1 the sum over all workers, with the tasks that came from outside in `spawned`.

@@ -13,7 +13,7 @@
  *     weft_write(io, ...);
  *
  * Reading.   0 is an end that the peer has signed (close_notify); an end without is -ECONNRESET, for somebody may have cut the stream.
- * Writing.   One fiber may write while another reads, as on a socket.  After a write that failed because of time or a cancel, the stream
+ * Writing.   One fiber may write while another reads, and several may write, as on a socket.  After a write that failed because of time or a cancel, the stream
  *            still is one; how much of it has arrived nobody knows.
  * Closing.   weft_close says close_notify if that is possible at once; weft_shutdown(io, SHUT_WR) does so too, and reading goes on.
  * Handshake. It happens within the first call that needs it, or in weft_tls_handshake, and takes handshake_timeout at most.

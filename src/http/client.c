@@ -44,8 +44,6 @@ void weft_http_client_close(weft_http_client *client) {
         return;
     struct weft_http *x = client->x;
     bool again = client->pool && client->open && x->body.ended && x->in_to == x->in_from && wefti_io_is_silent(x->io);
-    if (x->upgraded)
-        weft_mutex_destroy(&x->ws.lock); /* without a word: this never waits */
     wefti_client_drop_head(client);
     wefti_http_give(x);
     if (client->pool)

@@ -6,6 +6,7 @@
 #include "process/helper.h"
 
 #define BODY_MAX (1u << 20) /* unless the command says otherwise */
+#define LARGEST ((size_t)1 << 31) /* with its head it is less than 4 GiB, the largest message */
 #define ROOM_FIRST 4096u /* bytes for a body of unknown length, at first */
 
 /* An answer that grows. */
@@ -105,7 +106,7 @@ static void fetch(struct wefti_job_for *job) {
 int wefti_command_http(const weft_command *command, void *arg) {
     (void)arg;
     const weft_command_http *asked = command->data;
-    if (command->size < sizeof *asked || asked->max_body > (size_t)INT32_MAX)
+    if (command->size < sizeof *asked || asked->max_body > LARGEST)
         return -EINVAL;
     const char *at = (const char *)(asked + 1), *end = (const char *)command->data + command->size;
     for (int texts = 0; texts < 3; texts++) {

@@ -6,6 +6,8 @@
 #ifndef WEFTI_HTTP_EXCHANGE_H
 #define WEFTI_HTTP_EXCHANGE_H
 
+#include <weft/sync.h>
+
 #include "http/parse.h"
 #include "http/ws.h"
 #include "io/desc.h"
@@ -13,6 +15,8 @@
 #define WEFTI_HTTP_DATE 37u /* the size of the Date field */
 #define WEFTI_HTTP_DISCARD (256u << 10) /* of a body that nobody read, before the connection is closed instead */
 #define WEFTI_HTTP_OUT 4096u /* a head, and a body that fits behind it, are sent together */
+/* Bytes of an answer's fields without memory of their own; beside them `out` has room for the rest of a head. */
+#define WEFTI_HTTP_FIELDS 3072u
 
 enum wefti_http_phase {
     WEFTI_HTTP_HEAD,  /* nothing has been answered */
@@ -25,6 +29,7 @@ struct wefti_http_body {
     int64_t left;    /* of the body, or of the chunk; or WEFTI_HTTP_UNTIL_CLOSE */
     uint64_t so_far; /* for the limit */
     uint64_t wasted; /* on extensions of chunks */
+    int64_t waited; /* ns, of a request: by reads so far */
     bool chunked, ended, between; /* between: a chunk's line end is still to come */
     int error;
 };
@@ -48,8 +53,12 @@ struct weft_http {
     bool chunked, keep, is_head, upgraded;
     int64_t out_left; /* of a declared length */
     size_t out_size, fields_size;
-    char out[WEFTI_HTTP_OUT];
-    char fields[3072]; /* set by the handler; `out` has room for them and the rest of a head */
+    char *out, *fields; /* `fields`: set by the handler; `out` has room for them and the rest of a head */
+    size_t out_room, fields_room;
+    char out_here[WEFTI_HTTP_OUT], fields_here[WEFTI_HTTP_FIELDS]; /* where they mostly are ... */
+    void *more; /* ... or in this, when the fields are more; or NULL */
+    size_t more_size;
+    weft_mutex lock; /* of writing the body, and frames of a WebSocket */
     void *all; /* weft_http_read_all */
     size_t all_size;
     struct wefti_ws ws; /* when upgraded */
@@ -69,7 +78,15 @@ ssize_t wefti_http_body_read(struct weft_http *x, void *buffer, size_t size, uin
 void wefti_http_date(int64_t now, bool sim, char text[WEFTI_HTTP_DATE]);
 void wefti_http_date_at(int64_t seconds, char text[WEFTI_HTTP_DATE]);
 
+/* exchange.c.  What was given, with the defaults put in.  0; -EINVAL. */
+int wefti_http_settle(const weft_http_options *given, weft_http_options *options);
+/* Room for so many bytes of fields, in all.  0; -ENOBUFS; -ENOMEM.  And back to what there is without memory of its own. */
+int wefti_http_more_fields(struct weft_http *x, size_t size);
+void wefti_http_fewer_fields(struct weft_http *x);
 struct weft_http *wefti_http_take(weft_io *io, const weft_http_options *options);
 void wefti_http_give(struct weft_http *x);
+
+/* connection.c.  Serve it until either side ends it.  options: settled.  0 or a negative error. */
+int wefti_http_serve_io(weft_io *io, const weft_http_options *options, weft_http_handler handler, void *arg);
 
 #endif

@@ -66,10 +66,18 @@ static inline char *add_number(char *at, uint64_t number) {
     return at + digits;
 }
 
+/* One field more, of that size.  0; -ENOBUFS; -ENOMEM. */
+static inline int room_for(struct weft_http *x, size_t size) {
+    return WEFTI_LIKELY(size <= x->fields_room - x->fields_size) ? 0
+           : size > SIZE_MAX - x->fields_size                    ? -ENOBUFS
+                                                                 : wefti_http_more_fields(x, x->fields_size + size);
+}
+
 /* Checked, or ours. */
 static int add_field(struct weft_http *x, const char *name, size_t name_size, const char *value, size_t value_size) {
-    if (x->fields_size + name_size + value_size + 4 > sizeof x->fields)
-        return -ENOBUFS;
+    int error = room_for(x, name_size + value_size + 4);
+    if (error)
+        return error;
     char *at = x->fields + x->fields_size;
     memcpy(at, name, name_size);
     memcpy(at + name_size, ": ", 2);
@@ -112,16 +120,9 @@ static __attribute__((noinline)) char *add_rest(const struct weft_http *x, char 
     return add(at, x->fields, x->fields_size);
 }
 
-/* NULL: it may not be a field's value; or no room, as for any other field. */
-static char *add_type(const struct weft_http *x, char *at, const char *type, int *error) {
-    size_t size = strlen(type);
-    if (WEFTI_UNLIKELY(wefti_http_skip_value(type, type + size) != type + size))
-        *error = -EINVAL;
-    else if (WEFTI_UNLIKELY(size + 16 > sizeof x->fields - x->fields_size))
-        *error = -ENOBUFS;
-    else
-        return add(add(add(at, "Content-Type: ", 14), type, size), "\r\n", 2);
-    return NULL;
+/* May it be a field's value, and is there room, as for any other field? */
+static int check_type(struct weft_http *x, const char *type, size_t size) {
+    return WEFTI_UNLIKELY(wefti_http_skip_value(type, type + size) != type + size) ? -EINVAL : room_for(x, size + 16);
 }
 
 /* Into `out`; nothing is sent yet.  type: NULL, or one field more.  w: the calling worker, or NULL.  whole: the body follows at once, and the
@@ -131,8 +132,11 @@ static inline __attribute__((always_inline)) int begin_answer(struct weft_http *
                                                               bool whole) {
     if (WEFTI_UNLIKELY(!x || x->phase != WEFTI_HTTP_HEAD || status < 200 || status > 999 || length < -1))
         return -EINVAL;
-    bool bare = has_no_body(status), keep = x->keep;
-    int error = 0;
+    bool bare = has_no_body(status);
+    size_t type_size = type ? strlen(type) : 0;
+    int error = type ? check_type(x, type, type_size) : 0;
+    if (WEFTI_UNLIKELY(error))
+        return error;
     if (WEFTI_UNLIKELY(x->body.error || (x->head.expects_continue && !x->sent_continue && !x->body.ended)))
         x->keep = false; /* nobody knows where the next request begins: say so */
     if (whole && WEFTI_UNLIKELY(x->body.left > (int64_t)WEFTI_HTTP_DISCARD))
@@ -156,10 +160,8 @@ static inline __attribute__((always_inline)) int begin_answer(struct weft_http *
         at = add(add_number(add(at, "Content-Length: ", 16), (uint64_t)length), "\r\n", 2);
     if (WEFTI_UNLIKELY(!x->keep || x->head.minor == 0 || status == 426 || x->options->server || x->fields_size))
         at = add_rest(x, at, status);
-    if (type && WEFTI_UNLIKELY(!(at = add_type(x, at, type, &error)))) {
-        x->keep = keep;
-        return error;
-    }
+    if (type)
+        at = add(add(add(at, "Content-Type: ", 14), type, type_size), "\r\n", 2);
     at = add(at, "\r\n", 2);
     x->out_size = (size_t)(at - x->out);
     x->phase = WEFTI_HTTP_BODY;
@@ -196,7 +198,7 @@ static __attribute__((noinline)) int flush(struct weft_http *x) { return flush_n
 
 /* Behind what is in `out`, if it fits. */
 static inline bool append(struct weft_http *x, const void *bytes, size_t size) {
-    if (WEFTI_UNLIKELY(x->out_size + size > sizeof x->out))
+    if (WEFTI_UNLIKELY(x->out_size + size > x->out_room))
         return false;
     memcpy(x->out + x->out_size, bytes, size);
     x->out_size += size;
@@ -221,9 +223,23 @@ static __attribute__((noinline)) int send(struct weft_http *x, const void *bytes
     return n < 0 ? (int)n : 0;
 }
 
+/* A call begins that writes the body: others wait for its end, so that its bytes stay together.  0; -EINVAL (there is no body); -ECANCELED. */
+static int lock_body(struct weft_http *x) {
+    int error = x ? weft_mutex_lock(&x->lock, WEFT_NEVER) : -EINVAL; /* who has it is bound by body_timeout */
+    if (!error && x->phase != WEFTI_HTTP_BODY) {
+        weft_mutex_unlock(&x->lock);
+        error = -EINVAL;
+    }
+    return error;
+}
+
+/* ... and has ended so. */
+static int unlock_body(struct weft_http *x, int result) {
+    weft_mutex_unlock(&x->lock);
+    return result;
+}
+
 static int write_body(struct weft_http *x, const void *bytes, size_t size) {
-    if (!x || x->phase != WEFTI_HTTP_BODY)
-        return -EINVAL;
     if (size == 0 || x->is_head)
         return 0;
     if (x->chunked) {
@@ -244,10 +260,13 @@ static int write_body(struct weft_http *x, const void *bytes, size_t size) {
 
 ssize_t weft_http_write(weft_http *x, const void *bytes, size_t size) {
     wefti_slice_use(WEFT_NEVER);
-    int error = write_body(x, bytes, size);
+    int error = lock_body(x);
+    if (error)
+        return error;
+    error = write_body(x, bytes, size);
     if (!error)
         error = flush(x);
-    return error ? error : (ssize_t)size;
+    return unlock_body(x, error) ? error : (ssize_t)size;
 }
 
 /* A piece of the file, all of it: its size has been promised. */
@@ -264,10 +283,8 @@ static int send_piece(struct weft_http *x, int file, off_t *offset, size_t size)
     return n < 0 ? (int)n : -EIO;
 }
 
-int weft_http_write_file(weft_http *x, int file, off_t offset, uint64_t size) {
+static int write_file(struct weft_http *x, int file, off_t offset, uint64_t size) {
     int error = 0;
-    if (!x || x->phase != WEFTI_HTTP_BODY || offset < 0 || size > INT64_MAX)
-        return -EINVAL;
     if (x->is_head)
         return 0;
     if (x->out_left >= 0 && !x->chunked && (uint64_t)x->out_left < size)
@@ -282,15 +299,21 @@ int weft_http_write_file(weft_http *x, int file, off_t offset, uint64_t size) {
     return error ? error : flush(x);
 }
 
+int weft_http_write_file(weft_http *x, int file, off_t offset, uint64_t size) {
+    int error = offset < 0 || size > INT64_MAX ? -EINVAL : lock_body(x);
+    return error ? error : unlock_body(x, write_file(x, file, offset, size));
+}
+
 int weft_http_end(weft_http *x) {
-    if (!x || x->phase != WEFTI_HTTP_BODY)
-        return -EINVAL;
+    int error = lock_body(x);
+    if (error)
+        return error;
     x->phase = WEFTI_HTTP_ENDED;
-    int error = x->chunked && !x->is_head ? send(x, "0\r\n\r\n", 5) : 0;
+    error = x->chunked && !x->is_head ? send(x, "0\r\n\r\n", 5) : 0;
     if (x->out_left > 0 && !x->is_head)
         x->keep = false; /* less than was declared: the client learns it from the end of the connection */
     int flushed = flush(x);
-    return error ? error : flushed;
+    return unlock_body(x, error ? error : flushed);
 }
 
 int weft_http_reply(weft_http *x, int status, const char *type, const void *body, size_t size) {
@@ -339,14 +362,11 @@ static int send_line(struct weft_http *x, const char *name, const char *text, si
 }
 
 /* "event: ..." and a "data: " before each line, as one chunk. */
-int weft_http_event(weft_http *x, const char *event, const char *data) {
-    wefti_slice_use(WEFT_NEVER);
+static int write_event(struct weft_http *x, const char *event, const char *data) {
     const char *next = data;
     size_t size = 1 + (event ? strlen(event) + 8 : 0);
     char line[20];
     int error = 0;
-    if (!x || x->phase != WEFTI_HTTP_BODY || !data || (event && strpbrk(event, "\r\n")))
-        return -EINVAL;
     if (x->is_head)
         return 0;
     while (next)
@@ -362,4 +382,10 @@ int weft_http_event(weft_http *x, const char *event, const char *data) {
     if (!error)
         error = x->chunked ? send(x, "\n\r\n", 3) : send(x, "\n", 1);
     return error ? error : flush(x);
+}
+
+int weft_http_event(weft_http *x, const char *event, const char *data) {
+    wefti_slice_use(WEFT_NEVER);
+    int error = !data || (event && strpbrk(event, "\r\n")) ? -EINVAL : lock_body(x);
+    return error ? error : unlock_body(x, write_event(x, event, data));
 }

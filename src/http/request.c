@@ -41,6 +41,20 @@ unsigned weft_http_fields(const weft_http *x, unsigned index, weft_text *name, w
     return x->head.count;
 }
 
+/* Within body_timeout, and what is left of body_total_timeout. */
+static ssize_t read_body(struct weft_http *x, void *buffer, size_t size) {
+    if (x->body.ended || (x->in_to > x->in_from && !x->body.chunked)) /* it does not wait: no look at the clock */
+        return wefti_http_body_read(x, buffer, size, x->options->max_body, WEFT_NOW);
+    int64_t left = x->options->body_total_timeout - x->body.waited, now = weft_now();
+    int64_t most = left < x->options->body_timeout ? left : x->options->body_timeout;
+    ssize_t n = wefti_http_body_read(x, buffer, size, x->options->max_body,
+                                     most <= 0                ? WEFT_NOW
+                                     : most < INT64_MAX - now ? now + most
+                                                              : WEFT_NEVER);
+    x->body.waited += weft_now() - now;
+    return n;
+}
+
 ssize_t weft_http_read(weft_http *x, void *buffer, size_t size) {
     wefti_slice_use(WEFT_NEVER);
     static const char go[] = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -54,7 +68,7 @@ ssize_t weft_http_read(weft_http *x, void *buffer, size_t size) {
         if (n < 0)
             return n;
     }
-    return wefti_http_body_read(x, buffer, size, x->options->max_body, weft_after(x->options->body_timeout));
+    return read_body(x, buffer, size);
 }
 
 ssize_t weft_http_read_all(weft_http *x, void **out) {

@@ -104,26 +104,53 @@ ssize_t wefti_ws_utf8(const void *bytes, size_t size) {
 
 static bool is_utf8(const void *bytes, size_t size) { return wefti_ws_utf8(bytes, size) == (ssize_t)size; }
 
+/* Two parts, one behind the other, for as long as the peer takes some of them: body_timeout begins anew with each piece that it has taken.
+ * 0 or a negative error. */
+static int write_steadily(struct weft_http *x, const void *head, size_t head_size, const void *bytes, size_t size) {
+    struct iovec parts[2] = {{(void *)(uintptr_t)head, head_size}, {(void *)(uintptr_t)bytes, size}};
+    size_t done = 0;
+    while (done < head_size + size) {
+        unsigned first = done < head_size ? 0 : 1;
+        size_t cut = first ? done - head_size : done;
+        parts[first].iov_base = (char *)(uintptr_t)(first ? bytes : head) + cut;
+        parts[first].iov_len = (first ? size : head_size) - cut;
+        ssize_t n =
+            wefti_writev_some(x->io, parts + first, first || !size ? 1 : 2, weft_after(x->options->body_timeout));
+        if (n < 0)
+            return (int)n;
+        done += (size_t)n;
+    }
+    return 0;
+}
+
 /* Under the lock: a head, and behind it the bytes masked, by way of `out`, which a WebSocket has no other use for. */
-static ssize_t send_masked(struct weft_http *x, const uint8_t *head, size_t head_size, const uint8_t *bytes,
-                           size_t size, int64_t until) {
+static int send_masked(struct weft_http *x, const uint8_t *head, size_t head_size, const uint8_t *bytes, size_t size) {
     uint8_t *out = (uint8_t *)x->out, mask[4];
     uint64_t random = wefti_random_seed();
     size_t there = head_size + 4;
-    ssize_t n = 0;
+    int error = 0;
     memcpy(mask, &random, 4);
     memcpy(out, head, head_size);
     out[1] |= 0x80;
     memcpy(out + head_size, mask, 4);
-    for (size_t at = 0; n >= 0 && (at < size || there); there = 0) {
-        size_t some = size - at < sizeof x->out - there ? size - at : sizeof x->out - there;
+    for (size_t at = 0; !error && (at < size || there); there = 0) {
+        size_t some = size - at < x->out_room - there ? size - at : x->out_room - there;
         if (some)
             memcpy(out + there, bytes + at, some);
         unmask(out + there, some, mask, at);
-        n = weft_write(x->io, out, there + some, until);
+        error = write_steadily(x, out, there + some, NULL, 0);
         at += some;
     }
-    return n;
+    return error;
+}
+
+/* Under the lock: the same, not masked.  What fits goes by way of `out`: a stream above a descriptor makes a record of each part. */
+static int send_plain(struct weft_http *x, const uint8_t *head, size_t head_size, const uint8_t *bytes, size_t size) {
+    size_t room = x->out_room - head_size, with = size <= room ? size : x->io->layer ? room : 0;
+    memcpy(x->out, head, head_size);
+    if (with)
+        memcpy(x->out + head_size, bytes, with);
+    return write_steadily(x, x->out, head_size + with, with < size ? bytes + with : NULL, size - with);
 }
 
 /* A whole frame; nothing after a close. */
@@ -133,18 +160,16 @@ static int send_frame(struct weft_http *x, unsigned opcode, const void *bytes, s
     head[1] = (uint8_t)(wide == 0 ? size : wide == 2 ? 126 : 127);
     for (unsigned i = 0; i < wide; i++)
         head[2 + i] = (uint8_t)((uint64_t)size >> 8 * (wide - 1 - i));
-    struct iovec parts[2] = {{head, 2 + wide}, {(void *)(uintptr_t)bytes, size}};
-    int64_t until = weft_after(x->options->body_timeout);
-    int error = weft_mutex_lock(&x->ws.lock, until);
+    int error = weft_mutex_lock(&x->lock, WEFT_NEVER); /* who has it is bound by body_timeout */
     if (error)
         return error;
-    ssize_t n = x->ws.closed_out ? -EPIPE
-                : x->ws.client   ? send_masked(x, head, 2 + wide, bytes, size, until)
-                                 : weft_writev(x->io, parts, size ? 2 : 1, until);
-    if (n < 0 || opcode == WEFTI_WS_CLOSE)
+    error = x->ws.closed_out ? -EPIPE
+            : x->ws.client   ? send_masked(x, head, 2 + wide, bytes, size)
+                             : send_plain(x, head, 2 + wide, bytes, size);
+    if (error || opcode == WEFTI_WS_CLOSE)
         x->ws.closed_out = true; /* half a frame is the end too */
-    weft_mutex_unlock(&x->ws.lock);
-    return n < 0 ? (int)n : 0;
+    weft_mutex_unlock(&x->lock);
+    return error;
 }
 
 /* Say why, and end. */
@@ -185,7 +210,6 @@ void wefti_ws_begin(weft_http *x, bool client) {
     x->keep = false;
     x->ws = (struct wefti_ws){.client = client};
     store_relaxed(&x->ws.heard, weft_now()); /* nothing depends on it */
-    weft_mutex_init(&x->ws.lock, 0);
 }
 
 int weft_ws_accept(weft_http *x) {
@@ -206,7 +230,7 @@ int weft_ws_accept(weft_http *x) {
     }
     char accept[32];
     wefti_ws_digest(key.at, accept);
-    int size = snprintf(x->out, sizeof x->out,
+    int size = snprintf(x->out, x->out_room,
                         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                         "Sec-WebSocket-Accept: %s\r\n%.*s\r\n",
                         accept, (int)x->fields_size, x->fields);
@@ -219,7 +243,6 @@ int weft_ws_accept(weft_http *x) {
 
 void wefti_ws_end(struct weft_http *x, int error) {
     fail(x, error ? FAILED : NORMAL, -EPIPE); /* unless it is closed */
-    weft_mutex_destroy(&x->ws.lock);
 }
 
 /* -- Messages --------------------------------------------------------------------------------------------------- */

@@ -3,7 +3,6 @@
 #define WEFTI_HTTP_WS_H
 
 #include <weft/http.h>
-#include <weft/sync.h>
 
 enum {
     WEFTI_WS_MORE = 0, /* of the message before */
@@ -21,7 +20,6 @@ struct wefti_ws_frame {
 };
 
 struct wefti_ws {
-    weft_mutex lock; /* of writing */
     bool client;     /* our frames are masked, the peer's are not */
     bool closed_in, closed_out;
     int error; /* for good */

@@ -13,7 +13,7 @@ static inline __attribute__((always_inline)) int wefti_fiber_waits(struct weft_i
     struct wefti_waiter waiter;
     struct wefti_watch *watch = WEFTI_UNLIKELY(w->rt->sim != NULL) && !io->mem ? w->watch : NULL;
     wefti_waiter_init_task(&waiter, wefti_current(w));
-    wefti_waiters_append(&io->waiting[direction], &waiter);
+    wefti_desc_append(io, direction, &waiter);
     wefti_desc_unlock(io);
     if (WEFTI_UNLIKELY(watch != NULL))
         watch->waiting++;

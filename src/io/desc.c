@@ -67,6 +67,7 @@ int wefti_desc_new(int fd, int what, struct weft_io **out) {
     io->socket = what & WEFTI_SOCKET;
     io->plain = io->socket && fd >= 0;
     io->stream = what & WEFTI_STREAM;
+    io->writing = WEFTI_WRITE_FREE;
     store_relaxed(&io->watcher, NULL);
     io->layer = NULL;
     io->mem = NULL;
@@ -113,7 +114,7 @@ int weft_io_open(int fd, unsigned flags, weft_io **out) {
 
 int weft_io_fd(const weft_io *io) { return io ? io->fd : -EINVAL; }
 
-int wefti_desc_finish(struct weft_io *io) {
+static int finish(struct weft_io *io) {
     int result = 0;
     if (io->layer) {
         wefti_layer_discard(io);
@@ -127,6 +128,15 @@ int wefti_desc_finish(struct weft_io *io) {
     }
     wefti_bias_reset(&io->lock, wefti_worker_here()); /* whoever has it next is not to pay for us */
     give(io);
+    return result;
+}
+
+int wefti_desc_finish(struct weft_io *io) {
+    if (wefti_worker_here())
+        return finish(io);
+    int cancel = wefti_cancel_off(); /* close is a cancellation point */
+    int result = finish(io);
+    wefti_cancel_on(cancel);
     return result;
 }
 
@@ -149,17 +159,26 @@ void wefti_desc_leave(struct weft_io *io) {
 
 /* -- Serving ----------------------------------------------------------------------------------------------- */
 
-/* E2: all who wait.  Called with the lock held; gives it back. */
-static void serve_and_unlock(struct weft_io *io, bool in, bool out, int result) {
+/* The next record to serve, claimed; NULL: there is none. */
+static struct wefti_waiter *take_waiter(struct wefti_waiters *list, bool all) {
+    for (struct wefti_waiter *waiter; (waiter = list->first) && (all || !wefti_waits_for_turn(waiter));) {
+        wefti_waiters_remove_first(list);
+        if (wefti_waiter_claim(waiter))
+            return waiter;
+    }
+    return NULL;
+}
+
+void wefti_desc_serve_and_unlock(struct weft_io *io, bool in, bool out, int result) {
     bool more = true;
     while (more) {
         wefti_waker wakers[WAKE_MAX];
         unsigned count = 0;
         while (count < WAKE_MAX) {
             int direction = WEFTI_IN;
-            struct wefti_waiter *waiter = in ? wefti_waiters_take(&io->waiting[WEFTI_IN]) : NULL;
+            struct wefti_waiter *waiter = in ? take_waiter(&io->waiting[WEFTI_IN], true) : NULL;
             if (!waiter && out)
-                waiter = wefti_waiters_take(&io->waiting[direction = WEFTI_OUT]);
+                waiter = take_waiter(&io->waiting[direction = WEFTI_OUT], result != 0);
             if (!waiter)
                 break;
             waiter->slot = (void *)(uintptr_t)io->events[direction]; /* C1 */
@@ -180,7 +199,7 @@ static inline struct wefti_waiter *only_one(struct weft_io *io, uint32_t what) {
     struct wefti_waiters *in = &io->waiting[WEFTI_IN], *out = &io->waiting[WEFTI_OUT];
     struct wefti_waiters *list = what & WEFTI_READABLE && in->first ? in : what & WEFTI_WRITABLE ? out : in;
     struct wefti_waiter *waiter = list->first;
-    if (!waiter || waiter->choice || waiter->next || (list == in && out->first))
+    if (!waiter || waiter->choice || waiter->next || (list == in ? out->first != NULL : wefti_waits_for_turn(waiter)))
         return NULL;
     list->first = list->last = NULL;
     waiter->linked = false;
@@ -205,7 +224,7 @@ static inline void event_by(struct weft_io *io, struct wefti_worker *w, uint32_t
     }
     struct wefti_waiter *waiter = only_one(io, what);
     if (WEFTI_UNLIKELY(!waiter)) {
-        serve_and_unlock(io, what & WEFTI_READABLE, what & WEFTI_WRITABLE, 0);
+        wefti_desc_serve_and_unlock(io, what & WEFTI_READABLE, what & WEFTI_WRITABLE, 0);
         return;
     }
     if (WEFTI_LIKELY(w && wefti_waiter_is_here(waiter, w))) {
@@ -284,7 +303,7 @@ static void forget(struct wefti_worker *w) {
             store_relaxed(&io->watcher, NULL);
             io->ready[WEFTI_IN] = io->ready[WEFTI_OUT] = true;
             io->events[WEFTI_IN]++, io->events[WEFTI_OUT]++; /* a call under way must not say otherwise */
-            serve_and_unlock(io, true, true, 0);
+            wefti_desc_serve_and_unlock(io, true, true, 0);
         }
     wefti_lock_give(&pool.lock);
 }
@@ -343,7 +362,7 @@ int weft_close(weft_io *io) {
     if (watcher)
         wefti_poller_remove(&watcher->watch->poller, io->fd);
     store_relaxed(&io->watcher, NULL);
-    serve_and_unlock(io, true, true, -EBADF);
+    wefti_desc_serve_and_unlock(io, true, true, -EBADF);
     int error = io->layer ? wefti_layer_close(io) : 0;
     wefti_desc_lock(io);
     return wefti_desc_leave_and_unlock(io) ? wefti_desc_finish(io) : error;

@@ -38,6 +38,9 @@ enum {
     WEFTI_STREAM = 2, /* TCP or a pipe: less than was asked means that there is no more */
 };
 
+/* Does a call write, and do others wait for it to end?  (writer.h) */
+enum { WEFTI_WRITE_FREE, WEFTI_WRITE_HELD, WEFTI_WRITE_WANTED };
+
 /* Two cache lines.  The lock is biased: who calls, and who hears of events, is nearly always one worker. */
 struct weft_io {
     struct wefti_bias lock;
@@ -48,11 +51,13 @@ struct weft_io {
     bool closed, borrowed, socket, stream, always_ready;
     bool either;   /* fd.c: whoever waits, as a reader, wants to know of anything */
     bool plain;    /* a socket of the system's: neither in memory nor a layer */
+    uint8_t writing; /* one of the below (writer.h) */
     int was_flags; /* of a borrowed one: F_GETFL before us */
     struct wefti_waiters waiting[2];
     _Atomic(struct wefti_worker *)
         watcher; /* NULL: none yet; under the lock, but for a look of the watcher itself (forget) */
-    /* Not a descriptor but a stream above one (layer.c): then nothing above but lock, users and closed is used. */
+    /* Not a descriptor but a stream above one (layer.c): then nothing above but lock, users, closed, writing and the list of those who wait for
+     * their turn to write is used. */
     const struct weft_stream *layer;
     union {
         void *layer_state;
@@ -84,6 +89,19 @@ static inline void wefti_desc_leave_locked(struct weft_io *io) {
     if (WEFTI_UNLIKELY(wefti_desc_leave_and_unlock(io)))
         (void)wefti_desc_finish(io);
 }
+
+/* A record without a choice waits for the call that writes, not for the descriptor: its index. (That of a poll task is a direction.) */
+#define WEFTI_FOR_TURN 2u
+static inline bool wefti_waits_for_turn(const struct wefti_waiter *waiter) {
+    return !waiter->choice && waiter->index == WEFTI_FOR_TURN;
+}
+/* Under the lock: wait for the descriptor. Events serve those who do, and stop at the first who waits for his turn to write. */
+static inline void wefti_desc_append(struct weft_io *io, int direction, struct wefti_waiter *waiter) {
+    struct wefti_waiters *list = &io->waiting[direction];
+    wefti_waiters_insert(list, waiter, direction == WEFTI_IN ? NULL : list->first);
+}
+/* E2: all who wait for the descriptor; with an error, all who wait.  The lock is held, and given back. */
+void wefti_desc_serve_and_unlock(struct weft_io *io, bool in, bool out, int result);
 
 /* One for an open, non-blocking descriptor.  0; -ENOMEM. */
 int wefti_desc_new(int fd, int what, struct weft_io **out);
@@ -182,9 +200,11 @@ struct wefti_next_read {
 ssize_t wefti_read_next(struct weft_io *io, struct wefti_next_read *next, int64_t until);
 /* stream.c: has nothing come that could be read, not even the end?  Of a layer that cannot say, or to who is cancelled, true. */
 bool wefti_io_is_silent(struct weft_io *io);
-/* stream.c: weft_read, and weft_write of all but the first `done` bytes, of any weft_io in any case. */
-ssize_t wefti_read_anyhow(struct weft_io *io, void *buffer, size_t size, int64_t until);
-ssize_t wefti_write_anyhow(struct weft_io *io, const void *bytes, size_t done, size_t size, int64_t until);
+/* stream.c: weft_read and weft_write of any weft_io in any case. */
+ssize_t wefti_read_slow(struct weft_io *io, void *buffer, size_t size, int64_t until);
+/* stream.c: as weft_write_some, of several parts. */
+ssize_t wefti_writev_some(struct weft_io *io, const struct iovec *parts, int count, int64_t until);
+ssize_t wefti_write_slow(struct weft_io *io, const void *bytes, size_t size, int64_t until);
 /* The same in a poll task: -EAGAIN when it has to wait. */
 ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction, wefti_desc_fn *call,
                         void *arg, size_t full);
@@ -196,6 +216,9 @@ struct weft_stream_call;
 ssize_t wefti_layer_read(struct weft_io *io, const struct weft_stream_call *call, const struct iovec *parts, int count);
 ssize_t wefti_layer_write(struct weft_io *io, const struct weft_stream_call *call, const struct iovec *parts,
                           int count);
+/* The same between wefti_write_begin and wefti_write_end. */
+ssize_t wefti_layer_write_held(struct weft_io *io, const struct weft_stream_call *call, const struct iovec *parts,
+                               int count);
 int wefti_layer_wait(struct weft_io *io, const struct weft_stream_call *call, int events);
 int wefti_layer_accept(struct weft_io *io, const struct weft_stream_call *call, struct weft_io **out,
                        struct weft_addr *peer);

@@ -1,7 +1,7 @@
 /* layer.c - streams above a descriptor, by functions of another library (weft/stream.h).
  *
  * The weft_io of such a stream has no descriptor of its own to watch: of it, `lock`, `users` and `closed` are used, so that its state
- * outlives every call, and `fd` for those that only look.  weft_close closes what is below, which ends the calls under way; the last
+ * outlives every call, `writing` and its list, so that one call writes at a time, and `fd` for those that only look.  weft_close closes what is below, which ends the calls under way; the last
  * of them frees the state. */
 #include <errno.h>
 #include <sys/uio.h>
@@ -9,7 +9,7 @@
 #include <weft/stream.h>
 
 #include "fiber/slice.h"
-#include "io/desc.h"
+#include "io/writer.h"
 
 int weft_stream_open(const weft_stream *functions, void *state, int fd, weft_io **out) {
     if (!functions || functions->size != sizeof *functions || !functions->discard || !out)
@@ -65,8 +65,8 @@ int weft_stream_accept(weft_io *below, const weft_stream_call *call, weft_io **o
                       : weft_accept(below, out, peer, call->until);
 }
 
-/* A call begins; not in a poll task that should have used another. */
-static int enter(struct weft_io *io, const weft_stream_call *call) {
+/* May the call be made? Not in a poll task that should have used another. */
+static int check(const weft_stream_call *call) {
     int error = 0;
     if (call->self) {
         struct wefti_worker *w = wefti_worker_here();
@@ -76,8 +76,14 @@ static int enter(struct weft_io *io, const weft_stream_call *call) {
     } else {
         error = wefti_desc_begin(call->until);
         if (!error)
-            error = wefti_charge_syscall_call();
+            error = wefti_charge_caller_until(&wefti_cost_syscall, call->until);
     }
+    return error;
+}
+
+/* A call begins. */
+static int enter(struct weft_io *io, const weft_stream_call *call) {
+    int error = check(call);
     return error ? error : wefti_desc_enter(io);
 }
 
@@ -91,12 +97,19 @@ ssize_t wefti_layer_read(struct weft_io *io, const weft_stream_call *call, const
 }
 
 ssize_t wefti_layer_write(struct weft_io *io, const weft_stream_call *call, const struct iovec *parts, int count) {
-    ssize_t n = count < 0 ? -EINVAL : io->layer->write ? enter(io, call) : -EOPNOTSUPP;
-    if (n)
-        return n;
-    n = io->layer->write(io->layer_state, call, parts, count);
-    wefti_desc_leave(io);
+    int error = count < 0 ? -EINVAL : io->layer->write ? check(call) : -EOPNOTSUPP;
+    if (!error)
+        error = call->self ? wefti_write_begin_poll(io, call->self, call->wait) : wefti_write_begin(io, call->until);
+    if (error)
+        return error;
+    ssize_t n = io->layer->write(io->layer_state, call, parts, count);
+    wefti_write_end(io);
     return n;
+}
+
+ssize_t wefti_layer_write_held(struct weft_io *io, const weft_stream_call *call, const struct iovec *parts, int count) {
+    int error = io->layer->write ? check(call) : -EOPNOTSUPP;
+    return error ? error : io->layer->write(io->layer_state, call, parts, count);
 }
 
 int wefti_layer_wait(struct weft_io *io, const weft_stream_call *call, int events) {

@@ -75,7 +75,7 @@ ssize_t wefti_op_call(struct weft_io *io, int direction, struct wefti_watch *rin
             op.closed.result = -EBADF;
             wefti_waiter_serve(&op.closed); /* nobody but us knows of it */
         } else {
-            wefti_waiters_append(&io->waiting[direction], &op.closed);
+            wefti_desc_append(io, direction, &op.closed);
         }
         wefti_desc_unlock(io);
         why = wait_over(io, direction, ring, &op, until, words);

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "io/desc.h"
+#include "io/writer.h"
 
 #define PASSED_MAX 253 /* of the system's: no message has more */
 
@@ -91,8 +91,14 @@ ssize_t weft_send_fds(weft_io *io, const void *bytes, size_t size, const int *fd
         return -EINVAL;
     if (io->layer)
         return -EOPNOTSUPP;
+    int error = wefti_write_begin(io, until);
+    if (error)
+        return error;
     ssize_t n = wefti_desc_call(io, WEFTI_OUT, send_once, &p, 0, until);
-    return n < 0 || (size_t)n == size ? n : wefti_write_anyhow(io, bytes, (size_t)n, size, until);
+    if (n >= 0)
+        return wefti_write_rest(io, bytes, (size_t)n, size, until);
+    wefti_write_end(io);
+    return n;
 }
 
 ssize_t weft_recv_fds(weft_io *io, void *buffer, size_t size, int *fds, unsigned *count, weft_deadline until) {

@@ -1,6 +1,7 @@
 /* poll.c - calls on descriptors, of poll tasks: either they are through, or the task will be woken (desc.h has the protocol). */
 #include "fiber/slice.h"
 #include "io/mem.h"
+#include "io/writer.h"
 
 static void end_poll(struct wefti_poll_wait *wait) {
     struct weft_io *io = wait->thing;
@@ -8,7 +9,7 @@ static void end_poll(struct wefti_poll_wait *wait) {
     wefti_desc_lock(io);
     wefti_waiters_remove(&io->waiting[wait->waiter.index], &wait->waiter);
     wefti_desc_unlock(io);
-    if (w && w->rt->sim && w->watch && !io->mem)
+    if (w && w->rt->sim && w->watch && !io->mem && !io->layer)
         w->watch->waiting--;
     wait->end = NULL;
 }
@@ -33,17 +34,37 @@ static int begin_poll(struct weft_io *io, weft_task *self, struct wefti_poll_wai
     return (int)poll->waiter.result;
 }
 
-/* Under the lock, the descriptor is watched: be woken. */
+/* Under the lock, the descriptor is watched or a layer: be woken. */
 static void append_poll(struct weft_io *io, weft_task *self, struct wefti_poll_wait *poll, int direction) {
     struct wefti_worker *w = wefti_worker_here();
     wefti_waiter_init_task(&poll->waiter, self);
     poll->waiter.index = (uint32_t)direction; /* it is in no choice */
     poll->thing = io;
     poll->end = end_poll;
-    wefti_waiters_append(&io->waiting[direction], &poll->waiter);
-    if (w->rt->sim && !io->mem)
+    wefti_desc_append(io, direction, &poll->waiter);
+    if (w->rt->sim && !io->mem && !io->layer)
         w->watch->waiting++;
     waits(-EAGAIN, direction);
+}
+
+/* Under the lock: is a call worth trying, and may it be made now?  Whoever writes will say when he has ended. */
+static bool may_try(struct weft_io *io, int direction) {
+    bool taken = direction == WEFTI_OUT && io->writing != WEFTI_WRITE_FREE;
+    if (taken)
+        io->writing = WEFTI_WRITE_WANTED;
+    return io->ready[direction] && !taken;
+}
+
+/* Under the lock, which is given back meanwhile: the call. */
+static ssize_t try_now(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full) {
+    uint32_t seen = io->events[direction]; /* C1 */
+    if (direction == WEFTI_OUT)
+        io->writing = WEFTI_WRITE_HELD;
+    wefti_desc_unlock(io);
+    ssize_t result = wefti_desc_try_call(io, wefti_worker_here(), direction, call, arg, full, seen);
+    if (direction == WEFTI_OUT)
+        wefti_write_release(io);
+    return result;
 }
 
 ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, int direction, wefti_desc_fn *call,
@@ -63,17 +84,14 @@ ssize_t wefti_desc_poll(struct weft_io *io, weft_task *self, weft_wait *wait, in
     io->users++;
     do { /* until it is told, not ready, or closed */
         result = io->closed ? -EBADF : -EAGAIN;
-        if (result == -EAGAIN && io->ready[direction]) {
-            uint32_t seen = io->events[direction]; /* C1 */
-            wefti_desc_unlock(io);
-            result = wefti_desc_try_call(io, w, direction, call, arg, full, seen);
-        }
-        if (result == -EAGAIN && !io->ready[direction] && !io->closed) {
+        if (result == -EAGAIN && may_try(io, direction))
+            result = try_now(io, direction, call, arg, full);
+        if (result == -EAGAIN && !io->closed && !may_try(io, direction)) {
             int error = wefti_desc_watch(io, w);
             result = error ? error : -EAGAIN;
             io->ready[direction] |= io->always_ready || (io->mem && wefti_mem_hurry(io->mem));
         }
-    } while (result == -EAGAIN && (io->ready[direction] || io->closed));
+    } while (result == -EAGAIN && (io->closed || may_try(io, direction)));
     if (result == -EAGAIN)
         append_poll(io, self, poll, direction);
     else
@@ -99,6 +117,33 @@ int wefti_desc_ready_poll(struct weft_io *io, weft_task *self, weft_wait *wait, 
     if (!result && !wefti_desc_is_worth(io, direction, mark)) {
         append_poll(io, self, poll, direction);
         result = -EAGAIN;
+    }
+    wefti_desc_unlock(io);
+    return result;
+}
+
+int wefti_write_begin_poll(struct weft_io *io, weft_task *self, weft_wait *wait) {
+    struct wefti_poll_wait *poll = wefti_poll_wait_of(wait);
+    if (poll->end == end_poll && poll->thing == io) { /* it waited for its turn */
+        int result = begin_poll(io, self, poll, WEFTI_OUT);
+        if (result)
+            return result;
+    }
+    wefti_desc_lock(io);
+    if (io->writing != WEFTI_WRITE_FREE && poll->end) { /* it waits for what is below, of an earlier call */
+        wefti_desc_unlock(io);
+        if (poll->end != end_poll)
+            return -EBUSY;
+        end_poll(poll);
+        wefti_desc_lock(io);
+    }
+    int result = io->closed ? -EBADF : io->writing != WEFTI_WRITE_FREE ? -EAGAIN : 0;
+    if (result == -EAGAIN) {
+        io->writing = WEFTI_WRITE_WANTED;
+        append_poll(io, self, poll, WEFTI_OUT);
+    } else if (!result) {
+        io->writing = WEFTI_WRITE_HELD;
+        io->users++;
     }
     wefti_desc_unlock(io);
     return result;

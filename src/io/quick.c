@@ -10,12 +10,13 @@
 
 #include "fiber/slice.h"
 #include "io/call.h"
+#include "io/writer.h"
 
 /* True: the lock is held.  Nothing here waits, so `w` may come from the thread-local. */
 static inline bool begin_quickly(struct weft_io *io, struct wefti_worker *w) {
     struct weft_task *task = w ? wefti_current(w) : NULL;
     if (WEFTI_UNLIKELY(!io->plain || !task || !wefti_task_is_fiber(task) ||
-                       (load_relaxed(&task->word) & WEFTI_CANCELLED) || /* a flag, nothing behind it */
+                       wefti_word_is_to_end(load_relaxed(&task->word)) || /* a flag, nothing behind it */
                        load_relaxed(&wefti_accounts_exist) || /* a hint */
                        wefti_slice_spend_heavy(w) || !wefti_bias_own(&io->lock, w)))
         return false;
@@ -52,17 +53,16 @@ static __attribute__((noinline)) bool by_ring(struct weft_io *io, struct wefti_w
 ssize_t weft_read(weft_io *io, void *bytes, size_t size, weft_deadline until) {
     struct wefti_worker *w = wefti_worker_self();
     if (WEFTI_UNLIKELY(!io || !size || !begin_quickly(io, w))) /* of nothing, not even a wait */
-        return wefti_read_anyhow(io, bytes, size, until);
+        return wefti_read_slow(io, bytes, size, until);
     ssize_t result;
     if (w->rt->uring)
-        return by_ring(io, w, WEFTI_IN, bytes, size, until, &result) ? result
-                                                                     : wefti_read_anyhow(io, bytes, size, until);
+        return by_ring(io, w, WEFTI_IN, bytes, size, until, &result) ? result : wefti_read_slow(io, bytes, size, until);
     uint32_t seen = io->events[WEFTI_IN]; /* C1 */
     int error = 0;
     bool waits = !io->ready[WEFTI_IN];
     if (WEFTI_UNLIKELY(waits && (load_relaxed(&io->watcher) != w || until <= 0))) { /* the lock orders it */
         wefti_desc_unlock(io);
-        return wefti_read_anyhow(io, bytes, size, until);
+        return wefti_read_slow(io, bytes, size, until);
     }
     io->users++;
     if (waits) {
@@ -79,7 +79,7 @@ ssize_t weft_read(weft_io *io, void *bytes, size_t size, weft_deadline until) {
     if (WEFTI_LIKELY(result > 0))
         return result;
     return result == -EAGAIN || result == -EINTR || error == -ETIMEDOUT /* too late: it looks once */
-               ? wefti_read_anyhow(io, bytes, size, until)
+               ? wefti_read_slow(io, bytes, size, until)
                : result;
 }
 
@@ -121,28 +121,32 @@ ssize_t wefti_read_next(struct weft_io *io, struct wefti_next_read *next, int64_
 ssize_t weft_write(weft_io *io, const void *bytes, size_t size, weft_deadline until) {
     struct wefti_worker *w = wefti_worker_self();
     if (WEFTI_UNLIKELY(!io || !size || !begin_quickly(io, w))) /* of nothing, not even a system call */
-        return wefti_write_anyhow(io, bytes, 0, size, until);
+        return wefti_write_slow(io, bytes, size, until);
     ssize_t result;
+    uint32_t seen = io->events[WEFTI_OUT]; /* C1 */
+    if (WEFTI_UNLIKELY(io->writing | (!io->ready[WEFTI_OUT] & !w->rt->uring))) {
+        wefti_desc_unlock(io);
+        return wefti_write_slow(io, bytes, size, until);
+    }
+    io->users++;
+    io->writing = WEFTI_WRITE_HELD; /* H1 of writer.h */
     if (w->rt->uring) {
         if (!by_ring(io, w, WEFTI_OUT, (void *)(uintptr_t)bytes, size, until, &result))
             result = 0;
-        return result < 0 || (size_t)result == size ? result
-                                                    : wefti_write_anyhow(io, bytes, (size_t)result, size, until);
+        if (result >= 0)
+            return wefti_write_rest(io, bytes, (size_t)result, size, until);
+        wefti_write_end(io);
+        return result;
     }
-    uint32_t seen = io->events[WEFTI_OUT]; /* C1 */
-    if (WEFTI_UNLIKELY(!io->ready[WEFTI_OUT])) {
-        wefti_desc_unlock(io);
-        return wefti_write_anyhow(io, bytes, 0, size, until);
-    }
-    io->users++;
     wefti_desc_unlock(io);
     result = wefti_send(io->fd, bytes, size); /* C2 */
     wefti_desc_lock_by(io, w);
     wefti_desc_note(io, WEFTI_OUT, result, size, seen); /* C3 */
+    if (WEFTI_UNLIKELY(result != (ssize_t)size && (result >= 0 || result == -EAGAIN || result == -EINTR))) {
+        wefti_desc_unlock(io);
+        return wefti_write_rest(io, bytes, result > 0 ? (size_t)result : 0, size, until); /* nobody comes in between */
+    }
+    wefti_write_release(io);
     leave_quickly(io);
-    if (WEFTI_LIKELY(result == (ssize_t)size))
-        return result;
-    return result >= 0 || result == -EAGAIN || result == -EINTR
-               ? wefti_write_anyhow(io, bytes, result > 0 ? (size_t)result : 0, size, until)
-               : result;
+    return result;
 }

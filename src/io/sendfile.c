@@ -7,12 +7,15 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include <weft/blocking.h>
+#include <weft/stream.h>
 
 #include "budget/cap.h"
 #include "fiber/slice.h"
 #include "io/mem.h"
+#include "io/writer.h"
 
 #define PIECE ((size_t)256 << 10) /* bytes that are looked up, and read, at once */
 #define LAYER_PIECE 16384u        /* bytes per record of a layer */
@@ -122,28 +125,39 @@ static ssize_t send_layer_piece(struct weft_io *out, struct file *piece, char *b
         return error;
     ssize_t n = or_error(piece->offset ? pread(piece->fd, buffer, piece->size, *piece->offset)
                                        : read(piece->fd, buffer, piece->size));
-    ssize_t written = n > 0 ? weft_write(out, buffer, (size_t)n, until) : n;
+    weft_stream_call call = {.until = until, .all = true};
+    struct iovec part = {buffer, n > 0 ? (size_t)n : 0};
+    ssize_t written = n > 0 ? wefti_layer_write_held(out, &call, &part, 1) : n;
     if (written > 0 && piece->offset)
         *piece->offset += n;
     return written;
 }
 
+/* Between wefti_write_begin and wefti_write_end.  buffer: for a layer. */
+static ssize_t send_held(struct weft_io *out, int fd, off_t *offset, size_t size, char *buffer, weft_deadline until) {
+    size_t done = 0, most = buffer ? LAYER_PIECE : PIECE;
+    ssize_t n = 1;
+    for (; n > 0 && done < size; done += n > 0 ? (size_t)n : 0) {
+        struct file piece = {fd, offset, size - done < most ? size - done : most};
+        n = buffer ? send_layer_piece(out, &piece, buffer, until) : send_piece(out, &piece, until);
+    }
+    return n < 0 ? n : (ssize_t)done;
+}
+
 ssize_t weft_sendfile(weft_io *out, int fd, off_t *offset, size_t size, weft_deadline until) {
     wefti_slice_use(until);
-    size_t done = 0;
-    ssize_t n = 1;
     if (WEFTI_UNLIKELY(!out))
         return -EINVAL;
     bool layered = out->layer != NULL;
-    size_t most = layered ? LAYER_PIECE : PIECE;
     char *buffer = layered ? wefti_alloc(LAYER_PIECE) : NULL;
     if (layered && !buffer)
         return -ENOMEM;
-    for (; n > 0 && done < size; done += n > 0 ? (size_t)n : 0) {
-        struct file piece = {fd, offset, size - done < most ? size - done : most};
-        n = layered ? send_layer_piece(out, &piece, buffer, until) : send_piece(out, &piece, until);
+    ssize_t n = wefti_write_begin(out, until);
+    if (!n) {
+        n = send_held(out, fd, offset, size, buffer, until);
+        wefti_write_end(out);
     }
     if (buffer)
         wefti_free(buffer, LAYER_PIECE);
-    return n < 0 ? n : (ssize_t)done;
+    return n;
 }

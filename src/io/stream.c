@@ -10,6 +10,7 @@
 
 #include "fiber/slice.h"
 #include "io/mem.h"
+#include "io/writer.h"
 
 #define PARTS_MAX 1024 /* IOV_MAX */
 
@@ -52,7 +53,7 @@ static ssize_t read_nothing(weft_io *io) {
     return error;
 }
 
-ssize_t wefti_read_anyhow(weft_io *io, void *buffer, size_t size, weft_deadline until) {
+ssize_t wefti_read_slow(weft_io *io, void *buffer, size_t size, weft_deadline until) {
     if (WEFTI_UNLIKELY(!io))
         return -EINVAL;
     if (WEFTI_UNLIKELY(size == 0)) {
@@ -92,15 +93,24 @@ ssize_t weft_read_exact(weft_io *io, void *buffer, size_t size, weft_deadline un
     return (ssize_t)done;
 }
 
+ssize_t wefti_write_held(struct weft_io *io, const void *bytes, size_t size, int64_t until) {
+    if (WEFTI_LIKELY(io->plain))
+        return wefti_desc_send(io, bytes, size, until);
+    struct buffer arg = {(void *)(uintptr_t)bytes, size};
+    return wefti_desc_call(io, WEFTI_OUT, write_once, &arg, size, until);
+}
+
 ssize_t weft_write_some(weft_io *io, const void *bytes, size_t size, weft_deadline until) {
     if (WEFTI_UNLIKELY(!io))
         return -EINVAL;
     if (WEFTI_UNLIKELY(io->layer))
         return layered(io, WEFTI_OUT, (weft_stream_call){.until = until}, bytes, size);
-    if (WEFTI_LIKELY(io->plain))
-        return wefti_desc_send(io, bytes, size, until);
-    struct buffer arg = {(void *)(uintptr_t)bytes, size};
-    return wefti_desc_call(io, WEFTI_OUT, write_once, &arg, size, until);
+    int error = wefti_write_begin(io, until);
+    if (error)
+        return error;
+    ssize_t n = wefti_write_held(io, bytes, size, until);
+    wefti_write_end(io);
+    return n;
 }
 
 ssize_t weft_write_poll(weft_io *io, weft_task *self, weft_wait *wait, const void *bytes, size_t size) {
@@ -112,20 +122,27 @@ ssize_t weft_write_poll(weft_io *io, weft_task *self, weft_wait *wait, const voi
     return wefti_desc_poll(io, self, wait, WEFTI_OUT, write_once, &arg, size);
 }
 
-ssize_t wefti_write_anyhow(weft_io *io, const void *bytes, size_t done, size_t size, weft_deadline until) {
+ssize_t wefti_write_rest(struct weft_io *io, const void *bytes, size_t done, size_t size, int64_t until) {
+    ssize_t n = 0;
+    while (n >= 0 && done < size) {
+        n = wefti_write_held(io, (const char *)bytes + done, size - done, until);
+        done += n > 0 ? (size_t)n : 0;
+    }
+    wefti_write_end(io);
+    return n < 0 ? n : (ssize_t)done;
+}
+
+ssize_t wefti_write_slow(weft_io *io, const void *bytes, size_t size, weft_deadline until) {
     if (WEFTI_UNLIKELY(!io))
         return -EINVAL;
     if (WEFTI_UNLIKELY(io->layer))
         return layered(io, WEFTI_OUT, (weft_stream_call){.until = until, .all = true}, bytes, size);
-    if (WEFTI_UNLIKELY(done == size)) /* no call of the system, which would spend */
+    if (WEFTI_UNLIKELY(!size)) { /* no call of the system, which would spend */
         wefti_slice_use(until);
-    while (done < size) {
-        ssize_t n = weft_write_some(io, (const char *)bytes + done, size - done, until);
-        if (n < 0)
-            return n;
-        done += (size_t)n;
+        return 0;
     }
-    return (ssize_t)done;
+    int error = wefti_write_begin(io, until);
+    return error ? error : wefti_write_rest(io, bytes, 0, size, until);
 }
 
 /* -- Without waiting ---------------------------------------------------------------------------------------- */
@@ -221,13 +238,9 @@ ssize_t weft_readv(weft_io *io, const struct iovec *parts, int count, weft_deadl
     return wefti_desc_call(io, WEFTI_IN, readv_once, &arg, total(parts, arg.count), until);
 }
 
-ssize_t weft_writev(weft_io *io, const struct iovec *parts, int count, weft_deadline until) {
+/* Between wefti_write_begin and wefti_write_end. */
+static ssize_t writev_held(struct weft_io *io, const struct iovec *parts, int count, int64_t until) {
     size_t done = 0;
-    weft_stream_call call = {.until = until, .all = true};
-    if (WEFTI_UNLIKELY(!io || count < 0))
-        return -EINVAL;
-    if (WEFTI_UNLIKELY(io->layer))
-        return wefti_layer_write(io, &call, parts, count);
     for (;;) {
         for (; count && !parts->iov_len; parts++, count--)
             ;
@@ -240,15 +253,46 @@ ssize_t weft_writev(weft_io *io, const struct iovec *parts, int count, weft_dead
         done += (size_t)n;
         for (; count && (size_t)n >= parts->iov_len; parts++, count--)
             n -= (ssize_t)parts->iov_len;
-        if (n) { /* the rest of a part that was cut */
-            ssize_t rest = weft_write(io, (const char *)parts->iov_base + n, parts->iov_len - (size_t)n, until);
-            if (rest < 0)
-                return rest;
-            done += (size_t)rest;
-            parts++;
-            count--;
+        if (!n)
+            continue;
+        size_t cut = (size_t)n; /* the rest of a part that was cut */
+        while (cut < parts->iov_len) {
+            n = wefti_write_held(io, (const char *)parts->iov_base + cut, parts->iov_len - cut, until);
+            if (n < 0)
+                return n;
+            cut += (size_t)n;
+            done += (size_t)n;
         }
+        parts++;
+        count--;
     }
+}
+
+ssize_t wefti_writev_some(struct weft_io *io, const struct iovec *parts, int count, int64_t until) {
+    struct parts arg = {parts, count < PARTS_MAX ? count : PARTS_MAX};
+    weft_stream_call call = {.until = until};
+    if (WEFTI_UNLIKELY(io->layer))
+        return wefti_layer_write(io, &call, parts, count);
+    int error = wefti_write_begin(io, until);
+    if (error)
+        return error;
+    ssize_t n = wefti_desc_call(io, WEFTI_OUT, writev_once, &arg, total(parts, arg.count), until);
+    wefti_write_end(io);
+    return n;
+}
+
+ssize_t weft_writev(weft_io *io, const struct iovec *parts, int count, weft_deadline until) {
+    weft_stream_call call = {.until = until, .all = true};
+    if (WEFTI_UNLIKELY(!io || count < 0))
+        return -EINVAL;
+    if (WEFTI_UNLIKELY(io->layer))
+        return wefti_layer_write(io, &call, parts, count);
+    int error = wefti_write_begin(io, until);
+    if (error)
+        return error;
+    ssize_t n = writev_held(io, parts, count, until);
+    wefti_write_end(io);
+    return n;
 }
 
 /* -- The rest ---------------------------------------------------------------------------------------------- */

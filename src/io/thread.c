@@ -38,7 +38,7 @@ int wefti_thread_wait(struct weft_io *io, int direction, uint32_t *seen, int64_t
         return error;
     }
     struct wefti_poke *poke = wefti_poke_take(); /* under the lock, which orders it before whoever pokes it */
-    wefti_waiters_append(&io->waiting[direction], &waiter);
+    wefti_desc_append(io, direction, &waiter);
     wefti_desc_unlock(io);
     bool token = false;
     while (!token && state == 1) { /* a poke that was not for us is none */

@@ -81,7 +81,7 @@ struct wefti_reactor {
     } now_is;
 
     _Alignas(64) _Atomic uint32_t stop;
-    _Atomic uintptr_t thread; /* the control thread, by wefti_thread_id; 0: it has not begun */
+    _Atomic uint64_t thread; /* the control thread, by wefti_thread_id; 0: it has not begun */
     _Atomic(wefti_resolve *) resolve; /* of what is in `changed`; NULL before anything was */
     _Atomic uint32_t asked; /* 1: the driven worker waits for a whole turn ... */
     struct wefti_park answer; /* ... here */

@@ -140,6 +140,13 @@ struct wefti_help {
     uint8_t waits;
 };
 
+/* -- failed.c ---------------------------------------------------------------------------------------- */
+/* The task is about to end with that error.  If it belongs to no nursery or process, and nobody has a handle, nobody can learn of it: it is counted, and the
+ * first one of a runtime is reported.  -ECANCELED is no failure. */
+void wefti_task_failed(struct wefti_worker *w, const struct weft_task *task, int status);
+/* The value of a poll task that ends with an error which its owner learns of in another way. */
+extern const char wefti_failure_is_known[1];
+
 /* -- wake.c ------------------------------------------------------------------------------------------ */
 /* Debug builds: a handle or waker whose task is gone, or a handle that was dropped before, names itself and aborts. */
 /* A handle that must be there is not: ends the process, and names the task. */

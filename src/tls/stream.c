@@ -230,10 +230,19 @@ static ssize_t write_all(struct wefti_tls_stream *s, const weft_stream_call *cal
     return error ? error : (ssize_t)done;
 }
 
-static size_t swap_accepted(struct wefti_tls_stream *s, size_t accepted) {
+static void set_accepted(struct wefti_tls_stream *s, const weft_task *by, size_t accepted) {
     take(s);
-    size_t was = s->accepted;
     s->accepted = accepted;
+    s->accepted_by = by;
+    give(s);
+}
+
+/* The bytes of the same call before, 0: none.  -EBUSY: another task has yet to hear of its own. */
+static ssize_t take_accepted(struct wefti_tls_stream *s, const weft_task *by) {
+    take(s);
+    ssize_t was = !s->accepted ? 0 : s->accepted_by == by ? (ssize_t)s->accepted : -EBUSY;
+    if (was > 0)
+        s->accepted = 0;
     give(s);
     return was;
 }
@@ -248,16 +257,18 @@ static ssize_t stream_write(void *state, const weft_stream_call *call, const str
         return 0;
     /* Some.  A poll task's write counts when it is sent; it makes the same call until then. */
     struct op op = {WRITE, parts->iov_base, parts->iov_len < RECORD ? parts->iov_len : RECORD, 0};
-    size_t accepted = call->self ? swap_accepted(s, 0) : 0;
+    ssize_t accepted = call->self ? take_accepted(s, call->self) : 0;
+    if (accepted < 0)
+        return accepted;
     int error = accepted ? 0 : flush(s, call); /* of a write before this */
     if (!error && !accepted)
         error = write_piece(s, call, &op, false);
     if (error)
         return error;
-    ssize_t done = (ssize_t)(accepted ? accepted : op.done);
+    ssize_t done = accepted ? accepted : (ssize_t)op.done;
     error = flush(s, call);
     if (error == -EAGAIN) {
-        swap_accepted(s, (size_t)done);
+        set_accepted(s, call->self, (size_t)done);
         return error;
     }
     end_wait(call);

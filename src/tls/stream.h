@@ -19,7 +19,8 @@ struct wefti_tls_stream {
     bool hold; /* more follows: into the queue */
     char *queue; /* bytes queue[from ... to - 1] are to be sent; NULL: none */
     size_t from, to, room;
-    size_t accepted; /* bytes of a poll task's write that it has not been told of */
+    size_t accepted; /* bytes of a poll task's write that it has not been told of ... */
+    const weft_task *accepted_by; /* ... by the task that makes the same call again */
     char why[120];
 };
 

@@ -428,6 +428,7 @@ static int fields(void *unused) {
     (void)unused;
     struct site site = SITE(with_fields);
     site.options.server = "weft";
+    site.options.max_answer_fields = 3072;
     site_open(&site);
     weft_io *io = dial(&site);
     say(io, "GET /?1 HTTP/1.1\r\nHost: h\r\nX:  y z \r\n\r\n");
@@ -449,6 +450,129 @@ static int fields(void *unused) {
     return 0;
 }
 API_TEST(http_fields, "", .workers = {1}) { io_run(fields, NULL); }
+
+/* As a proxy passes them on: more than the buffer of an exchange has room for. */
+enum { FIELDS = 90, VALUE = 160, LIMIT = 16384 };
+
+static int serve_many_fields(weft_http *x, void *arg) {
+    struct site *site = arg;
+    char name[16], value[LIMIT + 1];
+    size_t used = 0;
+    memset(value, 'v', sizeof value);
+    value[VALUE] = 0;
+    if (weft_text_is(weft_http_path(x), "/few"))
+        return weft_http_reply(x, 200, "text/plain", "few", 3);
+    for (int i = 0; i < FIELDS; i++) {
+        used += (size_t)snprintf(name, sizeof name, "Field-%d", i) + VALUE + 4;
+        CHECK_EQ(weft_http_set(x, name, value), 0);
+    }
+    value[VALUE] = 'v';
+    value[LIMIT - used - 5] = 0; /* "F: " and the line's end */
+    CHECK_EQ(weft_http_set(x, "FF", value), -ENOBUFS);
+    if (weft_text_is(weft_http_path(x), "/type")) { /* a type counts as one */
+        value[LIMIT - used - 5] = 'v';
+        value[LIMIT - used - 16] = 0;
+        CHECK_EQ(weft_http_reply(x, 200, value, "much", 4), 0);
+    } else if (weft_text_is(weft_http_path(x), "/ws")) {
+        site->error = weft_ws_accept(x);
+    } else {
+        CHECK_EQ(weft_http_set(x, "F", value), 0);
+        CHECK_EQ(weft_http_reply(x, 200, "text/plain", "much", 4), -ENOBUFS);
+        CHECK_EQ(weft_http_reply(x, 200, NULL, "much", 4), 0);
+    }
+    return 0;
+}
+
+static int many_fields(void *unused) {
+    (void)unused;
+    struct site site = SITE(serve_many_fields);
+    weft_http_client *client;
+    site_open(&site);
+    weft_io *io = dial(&site);
+    REQUIRE_EQ(weft_http_client_open(io, "h", &client), 0);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(weft_http_ask(client, "GET", i ? "/type" : "/", NULL, NULL, 0, fixture_soon()), 200);
+        CHECK_EQ(weft_http_answer_fields(client, 0, NULL, NULL), FIELDS + 2); /* and its length */
+        CHECK_EQ(weft_http_answer_field(client, "field-89").size, VALUE);
+        answer_is(client, "much");
+        CHECK_EQ(weft_http_ask(client, "GET", "/few", NULL, NULL, 0, fixture_soon()), 200);
+        answer_is(client, "few");
+    }
+    weft_http *ws;
+    int kind;
+    char byte;
+    CHECK_EQ(weft_ws_open(client, "/ws", NULL, fixture_soon(), &ws), 0);
+    CHECK_EQ(weft_ws_read(ws, &byte, 1, &kind, fixture_soon()), 0);
+    CHECK_EQ(kind, WEFT_WS_CLOSE);
+    CHECK_EQ(site.error, 0);
+    weft_http_client_close(client);
+    CHECK_EQ(weft_close(io), 0);
+    site_close(&site);
+    return 0;
+}
+API_TEST(http_many_fields, "", .workers = {1, 2}) { io_run(many_fields, NULL); }
+
+/* Several fibers write one body: each call is whole. */
+struct body_writer {
+    weft_http *x;
+    char letter;
+};
+
+static int write_body(void *arg) {
+    struct body_writer *writer = arg;
+    char *bytes = malloc(100000);
+    REQUIRE(bytes);
+    memset(bytes, writer->letter, 100000);
+    for (int i = 0; i < 10; i++)
+        CHECK_EQ(weft_http_write(writer->x, bytes, 100000), 100000);
+    free(bytes);
+    return 0;
+}
+
+static int serve_by_several(weft_http *x, void *unused) {
+    (void)unused;
+    struct body_writer writers[3];
+    weft_task *tasks[3];
+    CHECK_EQ(weft_socket_buffers(weft_http_io(x), 4096, 0), 0);
+    CHECK_EQ(weft_http_begin(x, 200, -1), 0);
+    for (int i = 0; i < 3; i++) {
+        writers[i] = (struct body_writer){x, (char)('a' + i)};
+        tasks[i] = io_go(NULL, write_body, &writers[i]);
+    }
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(io_join(tasks[i]), 0);
+    return 0;
+}
+
+static int several_writers(void *unused) {
+    (void)unused;
+    struct site site = SITE(serve_by_several);
+    weft_http_client *client;
+    char bytes[10000];
+    ssize_t n;
+    size_t all = 0, run = 0;
+    int last = -1;
+    site_open(&site);
+    weft_io *io = dial(&site);
+    REQUIRE_EQ(weft_http_client_open(io, "h", &client), 0);
+    CHECK_EQ(weft_http_ask(client, "GET", "/", NULL, NULL, 0, fixture_soon()), 200);
+    while ((n = weft_http_answer_read(client, bytes, sizeof bytes, fixture_soon())) > 0) {
+        for (ssize_t i = 0; i < n; i++) {
+            if (bytes[i] != last)
+                REQUIRE_EQ(run % 100000, 0);
+            run = bytes[i] == last ? run + 1 : 1;
+            last = bytes[i];
+        }
+        all += (size_t)n;
+    }
+    CHECK_EQ(n, 0);
+    CHECK_EQ(all, 3000000);
+    weft_http_client_close(client);
+    CHECK_EQ(weft_close(io), 0);
+    site_close(&site);
+    return 0;
+}
+API_TEST(http_several_writers, "", .workers = {1, 2}) { io_run(several_writers, NULL); }
 
 static int serve_events(weft_http *x, void *arg) {
     struct site *site = arg;

@@ -237,7 +237,9 @@ static void request(weft_step *out, uint64_t tag, const char *method, const char
 static weft_command_http plain(void) { return (weft_command_http){NULL, 0, weft_after(INT64_C(60000000000))}; }
 static void get(weft_step *out, uint64_t tag) { request(out, tag, "GET", "/a", "", "", plain()); }
 static void post(weft_step *out, uint64_t tag) {
-    request(out, tag, "POST", "/b", "X-Test: yes\r\n", "some bytes", plain());
+    weft_command_http http = plain();
+    http.max_body = (size_t)1 << 31; /* the most */
+    request(out, tag, "POST", "/b", "X-Test: yes\r\n", "some bytes", http);
 }
 static void get_missing(weft_step *out, uint64_t tag) { request(out, tag, "GET", "/missing", "", "", plain()); }
 static void get_large(weft_step *out, uint64_t tag) { request(out, tag, "GET", "/large", "", "", plain()); }
@@ -258,7 +260,7 @@ static void get_wrong(weft_step *out, uint64_t tag) {
     ask_with(out, WEFT_COMMAND_HTTP, 102, &http, sizeof http, "\0http://x/\0\0", 12); /* no method */
     ask_with(out, WEFT_COMMAND_HTTP, 103, &http, sizeof http, "GET\0\0\0", 6); /* no URL */
     ask_with(out, WEFT_COMMAND_HTTP, 104, &http, sizeof http, NULL, 0);
-    http.max_body = (size_t)UINT32_MAX;
+    http.max_body = ((size_t)1 << 31) + 1;
     ask_with(out, WEFT_COMMAND_HTTP, 105, &http, sizeof http, "GET\0http://x/\0\0", 15);
     http = plain();
     ask_with(out, WEFT_COMMAND_HTTP, tag, &http, sizeof http, "GET\0gopher://x/\0\0", 17); /* as weft_http_fetch says */

@@ -2,7 +2,7 @@
  * nothing by itself: only what is dispatched wakes them.  (Descriptors and pokes are kept for ever: leaks_ok.) */
 #include <weft/select.h>
 
-#include "io/desc.h"
+#include "io/writer.h"
 
 #include "model.h"
 
@@ -131,6 +131,84 @@ MC_TEST(io_forget_against_call, .leaks_ok = true, .bound = 2) {
     int a = mc_spawn(forget, NULL);
     mc_assert(read_now() == 1);
     mc_join(a);
+    finish();
+}
+
+/* -- Writers ----------------------------------------------------------------------------------------------------- */
+
+static int inside; /* one at a time: the checker reports a race */
+static int written;
+
+/* A call that writes, in two parts. */
+static int write_until(int64_t until) {
+    int error = wefti_write_begin(io, until);
+    if (!error) {
+        mc_assert(++inside == 1);
+        written++;
+        inside--;
+        wefti_write_end(io);
+    }
+    return error;
+}
+
+static void writer(void *unused) {
+    (void)unused;
+    mc_assert(write_until(INT64_MAX) == 0);
+}
+
+static void writer_late(void *unused) {
+    (void)unused;
+    int error = write_until(wefti_clock() + 1000000);
+    mc_assert(!error || error == -ETIMEDOUT);
+}
+
+static void writer_or_closed(void *unused) {
+    (void)unused;
+    int error = write_until(INT64_MAX);
+    mc_assert(!error || error == -EBADF);
+}
+
+/* There is room: that is nothing to who waits for another's end. */
+static void make_room(void *unused) {
+    (void)unused;
+    struct wefti_poll_event event = {.tag = io, .ready = WEFTI_WRITABLE};
+    worker.watch->dispatch(&worker, &event, 1);
+}
+
+MC_TEST(io_writers, .leaks_ok = true, .bound = 1) {
+    start(WEFTI_STREAM);
+    int a = mc_spawn(writer, NULL), b = mc_spawn(writer, NULL);
+    writer(NULL);
+    mc_join(a), mc_join(b);
+    mc_assert(written == 3 && io->writing == WEFTI_WRITE_FREE && !io->users);
+    finish();
+}
+
+MC_TEST(io_writers_and_room, .leaks_ok = true, .bound = 2) {
+    start(WEFTI_STREAM);
+    int a = mc_spawn(writer, NULL), b = mc_spawn(make_room, NULL);
+    writer(NULL);
+    mc_join(a), mc_join(b);
+    mc_assert(written == 2);
+    finish();
+}
+
+MC_TEST(io_writer_late, .leaks_ok = true, .bound = 3, .timeouts = 1) {
+    start(WEFTI_STREAM);
+    int a = mc_spawn(writer_late, NULL);
+    writer(NULL);
+    writer(NULL);
+    mc_join(a);
+    mc_assert(!io->users);
+    writer(NULL);
+    finish();
+}
+
+MC_TEST(io_writers_closed, .leaks_ok = true, .bound = 1) {
+    start(WEFTI_STREAM);
+    int a = mc_spawn(writer_or_closed, NULL), b = mc_spawn(close_it, NULL);
+    writer_or_closed(NULL);
+    mc_join(a), mc_join(b);
     finish();
 }
 

@@ -32,6 +32,25 @@ def envelope():
 
 
 @group
+def long_ids():
+    """An id is only repeated, so any number will do; elsewhere an integer has 64 bits."""
+    text = '{"jsonrpc":"2.0","id":%s,"method":"%s"}'
+    for id in (str(2**63), str(-2**63 - 1), str(2**64), "9" * 30, "-" + "9" * 1000, "1e400", "-1E+999"):
+        for method, expected in (("node_info", None), ("no_such", -32601)):
+            body = node().post(text % (id, method))[2]
+            claim(f"id {id[:40]} of {method}", body.startswith('{"jsonrpc":"2.0","id":%s,' % id), body[:200])
+            equal(f"code of id {id[:40]}", code(json.loads(body)), expected)
+        body = node().post("[%s,%s]" % (text % (id, "node_info"), text % (1, "node_info")))[2]
+        claim(f"id {id[:40]} in a batch", body.startswith('[{"jsonrpc":"2.0","id":%s,' % id), body[:200])
+    for id in (str(2**63 - 1), str(-2**63)):
+        equal(f"id {id}", node().raw(text % (id, "node_info"))["id"], int(id))
+    for request in ('{"jsonrpc":"2.0","id":1,"method":"state_get","params":{"id":%s}}', '{"jsonrpc":"2.0","id":[%s],"method":"node_info"}',
+                    '[[{"id":%s}]]', '{"jsonrpc":"2.0","id":{"id":%s},"method":"node_info"}', "%s"):
+        equal(f"{request} elsewhere", code(node().raw(request % 2**64)), -32700)
+    equal("malformed", code(node().raw(text % ("01", "node_info"))), -32700)
+
+
+@group
 def batches():
     one = {"jsonrpc": "2.0", "id": 1, "method": "node_info"}
     equal("empty batch", code(node().raw([])), -32600)

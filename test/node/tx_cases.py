@@ -1,8 +1,10 @@
 """tx_cases - `weft tx`."""
 import json
 import os
+import subprocess
 import tempfile
 
+import harness
 from auth_cases import token_file
 from harness import Node, claim, equal, group, weft
 
@@ -42,6 +44,15 @@ def commands():
             json.dump([{"method": "add", "sender": "f", "nonce": i + 1, "args": ["m", i]} for i in range(5)], file)
         status, text, _ = tx("submit", "demo", "--file", path)
         equal("from a file", (status, len(text.splitlines())), (0, 5))
+        for wrong, words in (('[\n  {"method": "add"},\n  {"method" "add"}\n]', "line 3, column 13: expected :"), ("", "line 1, column 1: it ends too early"),
+                             ('[1, 2', "line 1, column 6: expected , or ]"), ("[]]", "line 1, column 3: something behind its end"),
+                             ('{"method": "add"}', "not an array of transactions"), ('[], "shard": "other", "txs": []', "line 1, column 3: something behind its end")):
+            with open(path, "w") as file:
+                file.write(wrong)
+            status, text, errors = tx("submit", "demo", "--file", path)
+            equal(f"the file {wrong!r}", (status, text, errors), (1, "", f"weft tx: {path}: {words}\n"))
+            done = subprocess.run([harness.WEFT, "tx", "-n", n.url, "submit", "demo", "-f", "-"], input=wrong, capture_output=True, text=True, timeout=30)
+            equal(f"{wrong!r} from standard input", (done.returncode, done.stderr), (1, f"weft tx: standard input: {words}\n"))
         with open(path, "wb") as file:
             file.write(b"\x00\xffbytes")
         equal("an argument from a file", tx("submit", "demo", "set", "blob", "@" + path)[0], 0)

@@ -143,6 +143,116 @@ static int poll_task(void *arg) {
 }
 API_TEST(tls_poll_task, "", .workers = {1, 2}) { io_run(poll_task, NULL); }
 
+/* -- Several writers --------------------------------------------------------------------------------------------------- */
+
+enum { CALLS = 4, CALL_SIZE = 200000 };
+
+struct letters {
+    weft_io *io;
+    char letter;
+};
+
+static int write_letters(void *arg) {
+    struct letters *letters = arg;
+    char *bytes = malloc(CALL_SIZE);
+    REQUIRE(bytes);
+    memset(bytes, letters->letter, CALL_SIZE);
+    for (int i = 0; i < CALLS; i++)
+        CHECK_EQ(weft_write(letters->io, bytes, CALL_SIZE, fixture_soon()), CALL_SIZE);
+    free(bytes);
+    return 0;
+}
+
+/* The bytes of each call stay together. */
+static int several_writers(void *arg) {
+    (void)arg;
+    weft_tls *client = TLS_CLIENT(), *server = TLS_SERVER();
+    struct tls_pair pair = tls_pair(client, server, "localhost");
+    struct letters letters[3];
+    weft_task *tasks[3];
+    char bytes[5000];
+    int last = -1;
+    size_t run = 0;
+    tls_shaken(&pair);
+    for (int i = 0; i < 3; i++) {
+        letters[i] = (struct letters){pair.client, (char)('a' + i)};
+        tasks[i] = io_go(NULL, write_letters, &letters[i]);
+    }
+    for (size_t left = (size_t)3 * CALLS * CALL_SIZE; left;) {
+        ssize_t n = weft_read(pair.server, bytes, left < sizeof bytes ? left : sizeof bytes, fixture_soon());
+        REQUIRE_GT(n, 0);
+        for (ssize_t i = 0; i < n; i++) {
+            if (bytes[i] != last)
+                REQUIRE_EQ(run % CALL_SIZE, 0);
+            run = bytes[i] == last ? run + 1 : 1;
+            last = bytes[i];
+        }
+        left -= (size_t)n;
+    }
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(io_join(tasks[i]), 0);
+    CHECK_EQ(weft_close(pair.client), 0);
+    CHECK_EQ(weft_close(pair.server), 0);
+    tls_free_both(client, server);
+    return 0;
+}
+API_TEST(tls_writers, "", .workers = {1, 2}) { io_run(several_writers, NULL); }
+
+struct poll_writer {
+    weft_io *io;
+    weft_wait wait;
+    size_t sent;
+    atomic_int error;
+    atomic_bool waits;
+};
+
+static weft_poll write_much_poll(weft_task *self, void *state) {
+    static const char zeros[16384];
+    struct poll_writer *p = state;
+    ssize_t n;
+    while ((n = weft_write_poll(p->io, self, &p->wait, zeros, sizeof zeros)) > 0)
+        p->sent += (size_t)n;
+    if (n == -EAGAIN) {
+        atomic_store(&p->waits, true);
+        return WEFT_PENDING;
+    }
+    atomic_store(&p->error, (int)n);
+    weft_wait_end(&p->wait);
+    return WEFT_READY;
+}
+
+/* A poll task that has yet to hear of its bytes is not robbed of them by another. */
+static int two_poll_tasks(void *arg) {
+    (void)arg;
+    weft_tls *client = TLS_CLIENT(), *server = TLS_SERVER();
+    struct tls_pair pair = tls_pair(client, server, "localhost");
+    struct poll_writer first = {.io = pair.client}, second = {.io = pair.client};
+    weft_task *tasks[2];
+    char bytes[5000];
+    size_t got = 0;
+    ssize_t n;
+    tls_shaken(&pair);
+    tasks[0] = fixture_go(NULL, write_much_poll, &first);
+    UNTIL(atomic_load(&first.waits));
+    io_until_it_waits(tasks[0]);
+    tasks[1] = fixture_go(NULL, write_much_poll, &second);
+    UNTIL(atomic_load(&second.error));
+    CHECK_EQ(atomic_load(&second.error), -EBUSY);
+    CHECK_EQ(second.sent, 0);
+    (void)fixture_finish(tasks[1]);
+    while (got < LOTS && (n = weft_read(pair.server, bytes, sizeof bytes, fixture_soon())) > 0)
+        got += (size_t)n;
+    CHECK_GE(got, LOTS);
+    (void)weft_task_cancel(tasks[0]);
+    (void)fixture_finish(tasks[0]);
+    weft_wait_end(&first.wait);
+    CHECK_EQ(weft_close(pair.client), 0);
+    CHECK_EQ(weft_close(pair.server), 0);
+    tls_free_both(client, server);
+    return 0;
+}
+API_TEST(tls_two_poll_tasks, "", .workers = {1, 2}) { io_run(two_poll_tasks, NULL); }
+
 /* -- Ends ----------------------------------------------------------------------------------------------------------- */
 
 /* A signed end, a cut one, and one way closed only. */
