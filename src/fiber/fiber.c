@@ -22,33 +22,98 @@ static void drop_fiber(void *state) {
         fiber->owner->kind->ended(fiber);
 }
 
-/* Is it in the guard of the stack that this fiber runs on? */
-static bool is_below(struct weft_task *task, uintptr_t address) {
-    struct wefti_stack *stack = task && wefti_task_is_fiber(task) ? wefti_fiber_of(task)->stack : NULL;
-    return stack && address < (uintptr_t)stack->base &&
-           address >= (uintptr_t)stack->base + stack->size - ((size_t)1 << stack->log2);
+/* -- Faults -------------------------------------------------------------------------------------------------- */
+
+#define JUMP_MAX ((uintptr_t)1 << WEFTI_STACK_MAX_LOG) /* bytes that frames may have jumped beyond a stack */
+#define BELOW_MAX ((uintptr_t)65536) /* bytes below the stack pointer at which a function may touch its frame first */
+
+/* The stack of a fiber that has begun, or NULL. */
+static const struct wefti_stack *stack_of(struct weft_task *task) {
+    return task && wefti_task_is_fiber(task) ? wefti_fiber_of(task)->stack : NULL;
+}
+static uintptr_t lowest(const struct wefti_stack *stack) { /* with its guard */
+    return (uintptr_t)stack->base + stack->size - ((uintptr_t)1 << stack->log2);
 }
 
-/* Runs in a signal handler.  A fiber that is about to be left is not the current one any more, but we are still on its stack. */
-static bool describe_overflow(uintptr_t address, char *text, size_t room) {
+/* Is the address in the guard of the stack that this fiber runs on? */
+static bool is_below(struct weft_task *task, uintptr_t address) {
+    const struct wefti_stack *stack = stack_of(task);
+    return stack && address < (uintptr_t)stack->base && address >= lowest(stack);
+}
+
+/* Does the stack pointer lie on the stack of this fiber, or in its guard? */
+static bool is_on(struct weft_task *task, uintptr_t sp) {
+    const struct wefti_stack *stack = stack_of(task);
+    return stack && sp >= lowest(stack) && sp <= (uintptr_t)stack->base + stack->size;
+}
+
+/* Has this fiber, which runs, jumped over its guard?  Frames that are larger than the guard do so where they are compiled without
+ * -fstack-clash-protection.  The stack pointer is below the stack then, and the fault in one of the frames between. */
+static bool has_jumped(struct weft_task *task, uintptr_t address, uintptr_t sp) {
+    const struct wefti_stack *stack = stack_of(task);
+    uintptr_t base = stack ? (uintptr_t)stack->base : 0;
+    return sp && sp < base && base - sp <= JUMP_MAX && address < base && address + BELOW_MAX >= sp;
+}
+
+/* Whose stack has run over?  A fiber that is about to be left is not the current one any more, but we are still on its stack. */
+static struct weft_task *overflowed(struct wefti_worker *w, uintptr_t address, uintptr_t sp) {
+    struct weft_task *current = wefti_current(w);
+    if (is_below(current, address))
+        return current;
+    if (is_below(w->left, address))
+        return w->left;
+    if (has_jumped(current, address, sp)) /* before the others: it may have come to one of their guards */
+        return current;
+    struct weft_task *others[] = {load_own(&w->resting), w->pinned.count ? wefti_task_of(w->pinned.last) : NULL};
+    for (int i = 0; i < 2; i++)
+        if (is_below(others[i], address) && is_on(others[i], sp))
+            return others[i];
+    return NULL;
+}
+
+struct astray {
+    struct weft_task *current, *found;
+    uintptr_t sp;
+};
+
+/* The reference of the walk stays, as the process ends. */
+static void find_astray(struct weft_task *task, void *arg) {
+    struct astray *astray = arg;
+    const struct wefti_stack *stack = stack_of(task);
+    if (!stack || astray->found)
+        return;
+    if (!is_on(task, (uintptr_t)stack->ctx.sp)) /* it was left elsewhere */
+        astray->found = task;
+    else if (stack_of(astray->current) && !is_on(astray->current, astray->sp) && is_on(task, astray->sp))
+        astray->found = astray->current;
+}
+
+/* Runs in a signal handler.  A fault that ends the process is worth a longer look than one that the program may have a handler for. */
+static bool describe_fault(uintptr_t address, uintptr_t sp, bool ends, char *text, size_t room) {
     struct wefti_worker *w = wefti_worker_self();
-    struct weft_task *task = w ? wefti_current(w) : NULL;
-    if (w && !is_below(task, address))
-        task = is_below(w->left, address)                 ? w->left
-               : is_below(load_own(&w->resting), address) ? load_own(&w->resting)
-               : w->pinned.count                          ? wefti_task_of(w->pinned.last)
-                                                          : NULL;
-    if (!is_below(task, address))
+    if (!w)
         return false;
     char name[WEFTI_NAME_ROOM], entry[512];
-    wefti_symbol((uintptr_t)wefti_fiber_of(task)->fn, entry, sizeof entry);
-    snprintf(text, room, "weft: stack overflow in fiber \"%s\" (entry %s, stack of %zu bytes); backtrace:\n",
-             wefti_printable(task->name, name, sizeof name), entry, (size_t)1 << wefti_fiber_of(task)->stack->log2);
+    struct weft_task *task = overflowed(w, address, sp);
+    if (task) {
+        wefti_symbol((uintptr_t)wefti_fiber_of(task)->fn, entry, sizeof entry);
+        snprintf(text, room, "weft: stack overflow in fiber \"%s\" (entry %s, stack of %zu bytes); backtrace:\n",
+                 wefti_printable(task->name, name, sizeof name), entry, (size_t)1 << wefti_fiber_of(task)->stack->log2);
+        return true;
+    }
+    if (!ends)
+        return false;
+    struct astray astray = {.current = wefti_current(w), .sp = sp};
+    wefti_slab_walk(&w->rt->slab, find_astray, &astray);
+    if (!astray.found)
+        return false;
+    snprintf(text, room, "weft: longjmp: fiber \"%s\" has jumped to the stack of another fiber; backtrace:\n",
+             wefti_printable(astray.found->name, name, sizeof name));
     return true;
 }
 
 static void first_fiber(struct weft_runtime *rt) {
-    wefti_overflow_report(describe_overflow);
+    wefti_fault_report(describe_fault);
     store_relaxed(&rt->has_fibers, true); /* a hint */
 }
 

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #if __has_include(<valgrind/valgrind.h>)
@@ -154,8 +155,7 @@ struct wefti_exceptions *wefti_exceptions_at(void) { return __cxa_get_globals ? 
 
 /* -- Overflow ---------------------------------------------------------------------------------------- */
 
-typedef bool (*overflow_fn)(uintptr_t address, char *text, size_t room);
-static _Atomic(overflow_fn) overflow_who;
+static _Atomic(wefti_fault_fn *) describe_fault;
 static struct sigaction before[2]; /* SIGSEGV, SIGBUS */
 
 /* dladdr takes the loader's lock, as backtrace_symbols_fd does: a fault within dlopen would hang, where nothing better can be had. */
@@ -170,17 +170,48 @@ void wefti_symbol(uintptr_t address, char *text, size_t room) {
         snprintf(text, room, "%s+%#zx", info.dli_fname, (size_t)(address - (uintptr_t)info.dli_fbase));
 }
 
-static void on_fault(int number, siginfo_t *info, void *context) {
+/* The stack pointer of the interrupted code, or 0. */
+static uintptr_t stack_pointer(const ucontext_t *context) {
+#if defined(__x86_64__)
+    return (uintptr_t)context->uc_mcontext.gregs[REG_RSP];
+#elif defined(__aarch64__)
+    return (uintptr_t)context->uc_mcontext.sp;
+#elif defined(__riscv)
+    return (uintptr_t)context->uc_mcontext.__gregs[REG_SP];
+#else
+    (void)context;
+    return 0;
+#endif
+}
+
+static _Noreturn void end(void) {
+    signal(SIGABRT, SIG_DFL);
+    abort();
+}
+
+static bool explain(uintptr_t address, uintptr_t sp, bool ends) {
+    static _Atomic bool explained;
     char text[1024];
-    if (load_relaxed(&overflow_who)((uintptr_t)info->si_addr, text, sizeof text)) {
-        wefti_write(2, text, strlen(text));
-        void *frame[FRAMES];
-        int count = backtrace(frame, FRAMES);
-        backtrace_symbols_fd(frame, count, 2);
-        signal(SIGABRT, SIG_DFL);
-        abort();
-    }
+    wefti_fault_fn *describe = load_relaxed(&describe_fault); /* set before there is anything to ask about */
+    if (!describe || !describe(address, sp, ends, text, sizeof text))
+        return false;
+    if (xchg_relaxed(&explained, true)) /* the backtrace has come to frames that are not there any more */
+        end();
+    wefti_write(2, text, strlen(text));
+    void *frame[FRAMES];
+    int count = backtrace(frame, FRAMES);
+    backtrace_symbols_fd(frame, count, 2);
+    return true;
+}
+
+void wefti_fault_explain(uintptr_t sp) { explain(0, sp, true); }
+
+static void on_fault(int number, siginfo_t *info, void *context) {
     struct sigaction *old = &before[number == SIGBUS];
+    bool handled = (old->sa_flags & SA_SIGINFO) || (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN);
+    /* A signal that was sent has no address. */
+    if (info->si_code > 0 && explain((uintptr_t)info->si_addr, stack_pointer(context), !handled))
+        end();
     if (old->sa_flags & SA_SIGINFO) {
         old->sa_sigaction(number, info, context);
     } else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN) {
@@ -214,9 +245,9 @@ static __attribute__((destructor)) void uninstall(void) {
     }
 }
 
-void wefti_overflow_report(bool (*who)(uintptr_t address, char *text, size_t room)) {
+void wefti_fault_report(wefti_fault_fn *describe) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    store_relaxed(&overflow_who, who); /* before the signal handler is there */
+    store_relaxed(&describe_fault, describe); /* before the signal handler is there */
     pthread_once(&once, install);
 }
 

@@ -20,5 +20,6 @@ void wefti_panic(const char *file, int line, const char *what, uint64_t found) {
                         what, (unsigned long long)found);
     if (size > 0)
         wefti_write(2, text, (size_t)size < sizeof text ? (size_t)size : sizeof text - 1);
+    wefti_fault_explain((uintptr_t)__builtin_frame_address(0));
     abort();
 }

@@ -153,10 +153,15 @@ struct wefti_exceptions *wefti_exceptions_at(void);
 /* A function in words: its name if the program exports it, and where it is, as addr2line wants it.  Also in a signal handler that is
  * about to end the process. */
 void wefti_symbol(uintptr_t address, char *text, size_t room);
-/* Report stack overflows: from now on, when a thread that has a signal stack touches an address that it may not, `who` is asked whether that is
- * the guard of the stack it runs on, and says so in words; the process then ends with that text and a backtrace.  Other
- * faults go to whoever had the signal before.  Once a process. */
-void wefti_overflow_report(bool (*who)(uintptr_t address, char *text, size_t room));
+/* Says in words what is wrong with a thread that has touched `address` (0: none) while its stack pointer was `sp` (0: unknown).  `ends`: the
+ * process ends in any case.  False: it does not know. */
+typedef bool wefti_fault_fn(uintptr_t address, uintptr_t sp, bool ends, char *text, size_t room);
+/* Report faults of fibers.  From now on, if a thread that has a signal stack touches an address that it may not, or an invariant is broken,
+ * `describe` is asked.  If it knows, the process ends with its text and a backtrace.  Other faults go to the handlers that were
+ * installed before.  Has an effect once per process. */
+void wefti_fault_report(wefti_fault_fn *describe);
+/* An invariant is broken: print what `describe` says of the calling thread, if anything. */
+void wefti_fault_explain(uintptr_t sp);
 /* A stack for the calling thread's signals, unless it has one.  *memory is made when it is NULL, and kept for the next time.  True: end
  * it before the thread goes on without us. */
 bool wefti_signal_stack_begin(void **memory);

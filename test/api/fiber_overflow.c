@@ -1,6 +1,7 @@
 /* fiber_overflow.c - what happens when a fiber's stack overflows: the process ends, and says whose it was. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -200,6 +201,149 @@ API_TEST(fiber_overflow_in_the_switch, "", .workers = {1, 2}) {
         SKIP("sanitizer frames are larger than the steps");
     weft_fiber_fn fn = overflow_at_the_end;
     REQUIRE_ABORTS(run_overflow, &fn, "stack overflow in fiber \"deep?thought\"");
+}
+
+/* -- Over the guard --------------------------------------------------------------------------------------------------------- */
+
+/* Frames larger than the guard, in code that was compiled without -fstack-clash-protection: they jump over it, and go on in what lies
+ * below, the stack of another fiber or nothing. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define JUMPS __attribute__((noinline, optimize("no-stack-clash-protection")))
+#else
+#define JUMPS __attribute__((noinline))
+#endif
+
+static JUMPS unsigned recurse_by_6000(unsigned n) {
+    volatile char frame[6000];
+    frame[0] = (char)n;
+    depth = n;
+    return n == UINT32_MAX ? 0 : recurse_by_6000(n + 1) + (unsigned)frame[0];
+}
+static int overflow_by_6000(void *arg) {
+    (void)arg;
+    return (int)recurse_by_6000(0);
+}
+
+static JUMPS int frame_of_256_megabytes(void) {
+    volatile char frame[256 << 20];
+    frame[0] = 1;
+    return frame[0];
+}
+static int overflow_far(void *arg) {
+    (void)arg;
+    return frame_of_256_megabytes();
+}
+
+/* Another fiber has the stack below, and waits. */
+static int under_parent(void *fn) {
+    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
+    weft_task *task;
+    spec.fn = *(weft_fiber_fn *)fn;
+    spec.arg = fn;
+    spec.name = "child";
+    REQUIRE_EQ(weft_fiber_spawn(NULL, &spec, &task), 0);
+    weft_join(task, NULL, WEFT_NEVER);
+    weft_task_drop(task);
+    return 0;
+}
+
+API_TEST(fiber_overflow_over_the_guard, "J15", .workers = {1, 2}) {
+#ifdef __clang__
+    SKIP("clang has no such attribute");
+#endif
+    if (harness_is_slow())
+        SKIP("sanitizers touch each frame");
+    under = under_parent;
+    weft_fiber_fn fn[] = {overflow_by_6000, overflow_far};
+    for (int i = 0; i < 2; i++)
+        REQUIRE_ABORTS(run_overflow, &fn[i], "stack overflow in fiber \"child\"");
+}
+
+/* A fiber whose stack pointer is where it should be has not run over, whatever it touches. */
+static int touch_other_guard(void *arg) {
+    (void)arg;
+    struct wefti_stack *stack = ((struct wefti_fiber *)(void *)weft_task_self())->stack;
+    *(volatile char *)(stack->base + stack->size - 2 * ((size_t)1 << stack->log2)) = 1; /* of the stack below */
+    return 0;
+}
+
+API_TEST(fiber_overflow_of_nobody, "J15", .workers = {1}) {
+    static char text[4096];
+    under = under_parent;
+    weft_fiber_fn fn = touch_other_guard;
+    report = memfd_create("report", MFD_CLOEXEC);
+    REQUIRE_GE(report, 0);
+    pid_t child = fork();
+    REQUIRE_GE(child, 0);
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        run_overflow(&fn);
+    }
+    int status = 0;
+    REQUIRE_EQ(waitpid(child, &status, 0), child);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    REQUIRE_GE(pread(report, text, sizeof text - 1, 0), 0);
+    CHECK(!strstr(text, "stack overflow"));
+    close(report);
+    report = -1;
+}
+
+/* -- longjmp from one fiber into another ------------------------------------------------------------------------------------- */
+
+static jmp_buf frame_of_other;
+static volatile int jump_stage;
+
+static void wait_a_little(void *arg) {
+    if (arg)
+        weft_sleep(1000000);
+    else
+        weft_yield();
+}
+
+static int be_jumped_to(void *arg) {
+    if (setjmp(frame_of_other) == 0) {
+        jump_stage = 1;
+        while (jump_stage == 1)
+            wait_a_little(arg);
+    }
+    for (int i = 0; i < 10; i++)
+        wait_a_little(arg);
+    return 0;
+}
+
+static int jump_there(void *arg) {
+    (void)arg;
+    while (!jump_stage)
+        weft_yield();
+    jump_stage = 2;
+    longjmp(frame_of_other, 1);
+}
+
+static void run_jump(void *arg) {
+    weft_config config = WEFT_CONFIG_INIT;
+    weft_runtime *rt = NULL;
+    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
+    weft_task *task[2];
+    config.workers = 1;
+    if (weft_runtime_create(&config, &rt))
+        _exit(3);
+    spec.arg = arg;
+    for (int i = 0; i < 2; i++) {
+        spec.fn = i ? jump_there : be_jumped_to;
+        spec.name = i ? "jumper" : "victim";
+        if (weft_fiber_spawn(rt, &spec, &task[i]))
+            _exit(4);
+    }
+    for (int i = 0; i < 2; i++)
+        weft_join(task[i], NULL, WEFT_NEVER);
+    _exit(5);
+}
+
+API_TEST(fiber_longjmp_into_another, "", .workers = {1}) {
+    if (harness_is_slow())
+        SKIP("sanitizers follow longjmp themselves");
+    REQUIRE_ABORTS(run_jump, NULL, "longjmp: fiber \"jumper\" has jumped to the stack of another fiber");
+    REQUIRE_ABORTS(run_jump, &frame_of_other, "longjmp: fiber \"jumper\" has jumped to the stack of another fiber");
 }
 
 /* -- Other faults are the program's own ------------------------------------------------------------------------------------- */

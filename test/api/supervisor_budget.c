@@ -1,4 +1,6 @@
 /* supervisor_budget.c - supervised fibers with budgets: capabilities, and children that are exhausted. */
+#include <unistd.h>
+
 #include <string.h>
 
 #include <weft/cap.h>
@@ -23,6 +25,7 @@ static struct {
         int64_t at;
     } event[EVENTS];
     unsigned events;
+    atomic_bool reported; /* that it is exhausted */
 } world;
 
 static unsigned count_of(weft_supervised what) {
@@ -42,6 +45,8 @@ static const struct event *first_of(weft_supervised what) {
 
 static void note(void *arg, size_t child, weft_supervised what, int status) {
     (void)arg;
+    if (what == WEFT_SUPERVISED_EXHAUSTED)
+        world.reported = true;
     CHECK_EQ(child, 0);
     REQUIRE(world.events < EVENTS);
     world.event[world.events++] = (struct event){what, status, weft_now()};
@@ -202,6 +207,8 @@ static void run_reported(void *arg) {
     weft_task *task = start(rt), *found = NULL;
     REQUIRE_EQ(weft_fund_wait_exhausted(world.fund, fixture_soon()), 0);
     REQUIRE_EQ(weft_fund_exhausted(world.fund, &found, 1), 1);
+    /* Not before the supervisor has come to it: what is recharged at once is not reported. */
+    REQUIRE_EVENTUALLY(world.config.report ? world.reported : lseek(STDERR_FILENO, 0, SEEK_END) > 0);
     REQUIRE_EQ(weft_fund_recharge(world.fund, found, &more, NULL), 0);
     CHECK_EQ(fixture_finish(task).status, 0);
 }

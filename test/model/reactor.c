@@ -378,6 +378,37 @@ MC_TEST(reactor_submit_is_quiet, .proves = "R9") {
     fake_end();
 }
 
+/* A worker is in its batch while the reactor takes the rest of it back for another: each task is polled once. */
+static void run_what_is_there(void *worker) {
+    wefti_self_set(worker);
+    while (wefti_worker_turn(worker))
+        ;
+    wefti_self_set(NULL);
+}
+
+MC_TEST(reactor_batch_against_reclaim, .proves = "R11 R33", .bound = 2, .outcomes = "reclaimed popped") {
+    fake_begin(2);
+    struct wefti_reactor *r = fake.reactor;
+    for (int i = 0; i < 3; i++)
+        wefti_inject_push_one(&fake.inject, &tasks[i]->link);
+    r->desk[0].average = r->desk[1].average = 1;
+    turn();
+    mc_assert(wefti_seat_length(&r->seat[0]) == 1 && wefti_seat_length(&r->seat[1]) == 0);
+    r->desk[0].given_at = -INT64_C(1000000000); /* it should have ended */
+    int a = mc_spawn(run_what_is_there, &fake_worker[0]);
+    run_what_is_there(&fake_worker[1]);
+    turn();
+    mc_join(a);
+    for (int i = 0; i < 2; i++) {
+        turn();
+        run_what_is_there(&fake_worker[0]);
+        run_what_is_there(&fake_worker[1]);
+    }
+    mc_assert(load_relaxed(&polled) == 3);
+    mc_outcome(load_relaxed(&r->now_is.taken_back) ? "reclaimed" : "popped");
+    fake_end();
+}
+
 /* A poll that helps goes on while the reactor hands its worker another task: that one is not lost, and comes to the front. */
 static void keep_turning(void *unused) {
     (void)unused;

@@ -177,7 +177,8 @@ int *wefti_errno_at(void) {
 }
 struct wefti_exceptions *wefti_exceptions_at(void) { return NULL; }
 void wefti_symbol(uintptr_t address, char *text, size_t room) { (void)address, (void)text, (void)room; }
-void wefti_overflow_report(bool (*who)(uintptr_t address, char *text, size_t room)) { (void)who; }
+void wefti_fault_report(wefti_fault_fn *describe) { (void)describe; }
+void wefti_fault_explain(uintptr_t sp) { (void)sp; }
 bool wefti_signal_stack_begin(void **memory) {
     (void)memory;
     return false;
