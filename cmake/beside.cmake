@@ -31,7 +31,7 @@ function(weft_beside name what)
   set_target_properties(weft_${name}_shared PROPERTIES OUTPUT_NAME weft-${name} EXPORT_NAME ${name} LINK_DEPENDS ${map}
     INSTALL_RPATH "$ORIGIN" # libweft.so lies beside it
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
-  target_link_options(weft_${name}_shared PRIVATE -Wl,--version-script=${map} -Wl,-z,relro,-z,now,-z,noexecstack)
+  target_link_options(weft_${name}_shared PRIVATE -Wl,--version-script=${map} -Wl,-z,relro,-z,now,-z,noexecstack,-z,nodelete)
   target_link_libraries(weft_${name}_shared PUBLIC weft_shared)
   add_library(weft::${name} ALIAS weft_${name}_shared)
   if(NOT WEFT_SANITIZE)

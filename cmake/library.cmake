@@ -11,7 +11,8 @@ set(map ${PROJECT_SOURCE_DIR}/src/weft.map)
 add_library(weft_shared SHARED $<TARGET_OBJECTS:weft_objects>)
 set_target_properties(weft_shared PROPERTIES OUTPUT_NAME weft EXPORT_NAME weft LINK_DEPENDS ${map}
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
-target_link_options(weft_shared PRIVATE -Wl,--version-script=${map} -Wl,-z,relro,-z,now,-z,noexecstack)
+# nodelete: signal handlers, threads and thread-local destructors point into it, so dlclose leaves it where it is.
+target_link_options(weft_shared PRIVATE -Wl,--version-script=${map} -Wl,-z,relro,-z,now,-z,noexecstack,-z,nodelete)
 if(NOT WEFT_SANITIZE) # clang links a sanitizer's runtime into the program only
   target_link_options(weft_shared PRIVATE -Wl,-z,defs)
 endif()

@@ -1,5 +1,7 @@
 /* relay.c - processes of two runtimes talk to each other: in one program by a direct call, and in two programs over a Unix socket. */
 #include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +11,7 @@
 #include <weft/weft.h>
 
 enum { HELLO = 1, ADD = 2, CRASH = 3, QUEUE = 256 };
+enum { NAME_MAX_SIZE = 64, DATA_MAX = 1 << 20 }; /* of a frame; more ends the connection */
 
 /* -- A relay by a direct call: what one runtime is given it delivers to the other. */
 
@@ -30,12 +33,32 @@ struct frame {
     uint64_t to, from, tag, data_size;
 };
 
+/* Used by the fibers that read and write, by the relay until its release function is called, and by the client: the last one frees it. */
 struct wire {
+    atomic_int users;
     weft_runtime *rt;
     weft_io *io;
     weft_chan *queue; /* of frames, allocated */
     unsigned node;
 };
+
+static void wire_drop(struct wire *wire) {
+    char *bytes;
+    if (atomic_fetch_sub(&wire->users, 1) > 1)
+        return;
+    while (wire->queue && weft_chan_recv(wire->queue, &bytes, WEFT_NOW) == 0)
+        free(bytes);
+    weft_chan_drop(wire->queue);
+    weft_close(wire->io);
+    free(wire);
+}
+
+/* The relay is detached, by us, or by the runtime because a DOWN found no room in the queue: both sides are to learn of it. */
+static void hang_up(void *state) {
+    struct wire *wire = state;
+    weft_shutdown(wire->io, SHUT_RDWR);
+    wire_drop(wire);
+}
 
 /* Called by every sender, so it must not wait: a full queue is the sender's error. */
 static int enqueue(void *state, const weft_parcel *parcel) {
@@ -48,6 +71,8 @@ static int enqueue(void *state, const weft_parcel *parcel) {
                          parcel->from,
                          parcel->tag,
                          parcel->data_size};
+    if (parcel->data_size > DATA_MAX)
+        return -EMSGSIZE;
     char *bytes = malloc(sizeof head + head.name_size + parcel->data_size);
     if (!bytes)
         return -ENOMEM;
@@ -68,23 +93,32 @@ static int write_frames(void *arg) {
     while (weft_chan_recv(wire->queue, &bytes, WEFT_NEVER) == 0) { /* until it is closed, and empty */
         struct frame head;
         memcpy(&head, bytes, sizeof head);
-        weft_write(wire->io, bytes, sizeof head + head.name_size + head.data_size, WEFT_NEVER);
+        if (weft_write(wire->io, bytes, sizeof head + head.name_size + head.data_size, WEFT_NEVER) < 0)
+            weft_shutdown(wire->io, SHUT_RDWR); /* the reader ends, and closes the queue */
         free(bytes);
     }
     return 0;
 }
 
+/* One frame, with its name and data in `bytes`.  The peer is not trusted: sizes are bounded, and a name has its zero. */
+static bool read_frame(struct wire *wire, struct frame *head, char **bytes) {
+    *bytes = NULL;
+    if (weft_read_exact(wire->io, head, sizeof *head, WEFT_NEVER) != sizeof *head || head->name_size > NAME_MAX_SIZE ||
+        head->data_size > DATA_MAX)
+        return false;
+    size_t size = head->name_size + (size_t)head->data_size;
+    *bytes = malloc(size + 1);
+    if (!*bytes || (size && weft_read_exact(wire->io, *bytes, size, WEFT_NEVER) != (ssize_t)size))
+        return false;
+    return !head->name_size || memchr(*bytes, 0, head->name_size) == *bytes + head->name_size - 1;
+}
+
 /* Until the connection ends: then the relay is detached, and every process that monitors one of the other side is told. */
-static int read_frames(void *arg) {
-    struct wire *wire = arg;
+static void read_frames(struct wire *wire) {
     struct frame head;
-    while (weft_read_exact(wire->io, &head, sizeof head, WEFT_NEVER) == sizeof head) {
-        size_t size = head.name_size + head.data_size;
-        char *bytes = malloc(size + 1);
-        if (!bytes || (size && weft_read_exact(wire->io, bytes, size, WEFT_NEVER) != (ssize_t)size)) {
-            free(bytes);
-            break;
-        }
+    char *bytes;
+    int error = 0;
+    while (error != -EINVAL && error != -ENOTCONN && read_frame(wire, &head, &bytes)) {
         weft_parcel parcel = WEFT_PARCEL_INIT;
         parcel.type = (weft_parcel_type)head.type;
         parcel.error = head.error;
@@ -95,25 +129,30 @@ static int read_frames(void *arg) {
         parcel.tag = head.tag;
         parcel.data = bytes + head.name_size;
         parcel.data_size = head.data_size;
-        weft_relay_deliver(wire->rt, wire->node, &parcel, WEFT_NEVER); /* a full mailbox holds up the connection */
+        error =
+            weft_relay_deliver(wire->rt, wire->node, &parcel, WEFT_NEVER); /* a full mailbox holds up the connection */
         free(bytes);
+        bytes = NULL;
     }
+    free(bytes);
     weft_relay_detach(wire->rt, wire->node, -ECONNRESET);
     weft_chan_close(wire->queue);
-    return 0;
 }
 
 /* Both fibers, until the connection ends. */
-static int run_wire(struct wire *wire) {
+static int run_wire(void *arg) {
+    struct wire *wire = arg;
     weft_task *writer;
     int error = weft_fiber_go(wire->rt, write_frames, wire, &writer);
-    if (error)
-        return error;
-    read_frames(wire);
-    weft_join(writer, NULL, WEFT_NEVER);
-    weft_task_drop(writer);
-    weft_chan_destroy(wire->queue);
-    return weft_close(wire->io);
+    if (!error) {
+        read_frames(wire);
+        weft_join(writer, NULL, WEFT_NEVER);
+        weft_task_drop(writer);
+    } else {
+        weft_relay_detach(wire->rt, wire->node, error);
+    }
+    wire_drop(wire);
+    return error;
 }
 
 /* -- One side has two processes, which are found by name. */
@@ -125,8 +164,11 @@ static int counter(void *arg) {
     while (weft_receive(&m, NULL, NULL, WEFT_NEVER) == 0 && m.type != WEFT_MESSAGE_CANCEL) {
         if (m.tag == CRASH)
             return -EIO;
+        int more = 0;
+        if (m.size == sizeof more) /* it may come from another program */
+            memcpy(&more, m.data, sizeof more);
         if (m.tag == ADD)
-            total += *(const int *)m.data;
+            total += more;
         else
             weft_reply(&m, &total, sizeof total); /* a question, or HELLO: the pid is in the answer */
     }
@@ -166,7 +208,7 @@ static int client(void *arg) {
     for (int n = 1; n <= 10; n++)
         if (weft_send(NULL, pid, ADD, &n, sizeof n))
             return -EPIPE;
-    if (weft_ask(pid, NULL, 0, &m, WEFT_NEVER) == 0)
+    if (weft_ask(pid, NULL, 0, &m, WEFT_NEVER) == 0 && m.size == sizeof(int))
         printf("total %d\n", *(const int *)m.data);
     weft_monitor(pid, &monitor);
     weft_send(NULL, pid, CRASH, NULL, 0);
@@ -223,37 +265,62 @@ static int in_one_program(void) {
     return error;
 }
 
-static int attach_wire(struct wire *wire, int fd) {
+/* A wire with two users: the relay, and the caller. */
+static int attach_wire(int fd, struct wire **out) {
     weft_relay relay = WEFT_RELAY_INIT;
+    struct wire *wire = calloc(1, sizeof *wire);
+    if (!wire)
+        return -ENOMEM;
     relay.send = enqueue;
+    relay.release = hang_up;
     relay.takes_names = true;
+    atomic_init(&wire->users, 2);
     wire->rt = weft_runtime_current();
     int error = weft_io_open(fd, 0, &wire->io);
     if (!error)
         error = weft_chan_create(sizeof(char *), QUEUE, &wire->queue);
-    return error ? error : weft_relay_attach(NULL, &relay, wire, &wire->node);
+    if (!error)
+        error = weft_relay_attach(NULL, &relay, wire, &wire->node);
+    if (error) {
+        atomic_store(&wire->users, 1);
+        wire_drop(wire);
+        return error;
+    }
+    *out = wire;
+    return 0;
 }
 
 static int serve(void *arg) {
-    struct wire wire;
-    int error = attach_wire(&wire, *(int *)arg);
-    if (!error)
-        error = start_servers(NULL);
-    return error ? error : run_wire(&wire);
+    struct wire *wire;
+    int error = attach_wire(*(int *)arg, &wire);
+    if (error)
+        return error;
+    if ((error = start_servers(NULL))) {
+        weft_relay_detach(NULL, wire->node, error);
+        wire_drop(wire);
+        return error;
+    }
+    return run_wire(wire);
 }
 
-static int run_wire_fiber(void *arg) { return run_wire(arg); }
-
 static int use(void *arg) {
-    struct wire wire;
+    struct wire *wire;
     weft_task *task;
-    int error = attach_wire(&wire, *(int *)arg);
-    struct link link = {wire.node, wire.io};
-    if (error || (error = weft_fiber_go(NULL, run_wire_fiber, &wire, &task)))
+    int error = attach_wire(*(int *)arg, &wire);
+    if (error)
         return error;
-    error = run_client(NULL, &link);
-    weft_join(task, NULL, WEFT_NEVER);
-    weft_task_drop(task);
+    atomic_fetch_add(&wire->users, 1); /* the fibers' */
+    error = weft_fiber_go(NULL, run_wire, wire, &task);
+    if (error) {
+        weft_relay_detach(NULL, wire->node, error);
+        wire_drop(wire);
+    } else {
+        struct link link = {wire->node, wire->io};
+        error = run_client(NULL, &link);
+        weft_join(task, NULL, WEFT_NEVER);
+        weft_task_drop(task);
+    }
+    wire_drop(wire);
     return error;
 }
 

@@ -33,14 +33,16 @@
  *     weft_spawn, weft_fiber_spawn              1 op, 1 spawn (one that names a fund, or into a nursery with one: the fund pays the spawn);
  *                                               also weft_nursery_spawn, weft_timeout, weft_async_call, each start of a supervised child
  *     weft_chan_send and _recv, weft_select, receiving from a broadcast, waiting for a watch   1 op, 1 channel_op
- *     weft_send, weft_receive, weft_ask, weft_reply (<weft/process.h>)                         1 op, 1 channel_op
+ *     weft_send, weft_receive, weft_ask, weft_reply, weft_relay_deliver (<weft/process.h>, <weft/relay.h>), and weft_publish
+ *     for each member                                                                          1 op, 1 channel_op
  *     input or output (<weft/io.h>)             1 op, 1 syscall
  *     weft_yield, waiting                       nothing
  *
  * It is exhausted when it wants something that it cannot pay: whole, or not at all.  Having 0 of something is no reason to stop
  * as long as none is wanted.  What happens then depends on the runtime's profile (weft_config): under `service` it gets more, and lets
  * others run first; under `cluster` and `sovereign`, and without a profile, it waits, "exhausted" in weft_task_state and waiting for "budget" in a
- * dump, until it is recharged (weft_fund_recharge, weft_supervise) or cancelled: then the call returns -ECANCELED.  Nothing waits silently: if
+ * dump, until it is recharged (weft_fund_recharge, weft_supervise) or cancelled: then the call returns -ECANCELED.  A call that must not wait
+ * (weft_try_send, or a deadline of WEFT_NOW) returns -EDQUOT instead, and under `service` gets more without letting others run.  Nothing waits silently: if
  * no supervisor sees to the fiber and nobody has ever asked for exhausted fibers of its fund, the first one is reported on stderr.
  *
  * Metered code has no call that could return -ECANCELED.  If it is cancelled while it is exhausted it goes on without paying, for a grace

@@ -15,6 +15,7 @@
  * Loss.   A call that fails has done nothing: a value whose receiver was cancelled or late is still in the channel.
  * Slices. A fiber that always finds room or a value lets others run when its slice is used up (<weft/fiber.h>), also with an unbounded
  *         channel; not with WEFT_NOW.  In a poll task the call returns -EAGAIN then, and the task is polled again.
+ * Budgets. A fiber with a budget (<weft/budget.h>) that cannot pay for a call waits for a recharge; with WEFT_NOW the call returns -EDQUOT.
  * Close.  After weft_chan_close nothing more is sent; what is in the channel can still be received, and then receivers learn that it
  *         is closed.
  *

@@ -67,9 +67,13 @@ typedef struct weft_fiber_spec {
     weft_fund *fund; /* what its budget comes out of; NULL: its spawner's, or the runtime's; without any it has none */
     const weft_budget *budget; /* NULL: WEFT_BUDGET_CHILD, if it has one */
     const weft_cap *cap; /* the right to spawn, see <weft/cap.h>; required under `sovereign` */
+    /* Called once with `arg` when the fiber has ended: after its function has returned, or without that, if the fiber was cancelled before it
+     * began or was ended by force.  So `arg` is released in every case.  Before the fiber's result can be seen.  Not called if the spawn fails:
+     * then `arg` is still the caller's.  It runs on a worker, outside of any fiber: it must not block.  NULL: nothing is called. */
+    void (*release)(void *arg);
 } weft_fiber_spec;
 
-#define WEFT_FIBER_SPEC_INIT {sizeof(weft_fiber_spec), 0, 0, 0, 0, false, false, 0, 0, 0}
+#define WEFT_FIBER_SPEC_INIT {sizeof(weft_fiber_spec), 0, 0, 0, 0, false, false, 0, 0, 0, 0}
 
 /* Starts a fiber; as weft_spawn in every other way.
  *
@@ -107,7 +111,7 @@ WEFT_API int weft_yield(void);
 
 /* Waits.  Never ends early; at most 1 ms late, plus scheduling delay.
  *
- * In a fiber others run meanwhile; a plain thread sleeps.  With a time of 0, or one that has
+ * In a fiber others run meanwhile; a plain thread sleeps, and pthread_cancel ends that.  With a time of 0, or one that has
  * passed, the call yields only if the slice is used up.  To yield at once, call weft_yield.
  *
  * Returns 0, or

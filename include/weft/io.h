@@ -9,7 +9,8 @@
  *
  * Every call has a deadline: WEFT_NEVER, WEFT_NOW (try once) or weft_after(ns).  Beside the errors of the system call it may return
  * -ETIMEDOUT; -ECANCELED (the fiber has been cancelled, also when it would not have had to wait); -EBADF (closed meanwhile);
- * -EINVAL (in a poll task); and -ENOMEM, -EMFILE, -ENFILE when a worker waits for a descriptor for the first time.
+ * -EINVAL (in a poll task); -ENOMEM, -EMFILE, -ENFILE when a worker waits for a descriptor for the first time; and with WEFT_NOW -EDQUOT (the
+ * fiber has a budget that cannot pay).
  *
  * One fiber may read while another writes.  Several may read, and then share what comes as they happen to get it.
  * Several may write: the bytes of one call (weft_write, weft_writev, weft_sendfile) stay together, and the other calls wait for its end, in the

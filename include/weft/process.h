@@ -46,8 +46,15 @@ typedef enum weft_message_type {
         5, /* the process is asked to end; of a runtime that stops (error -ESHUTDOWN), soon it will be ended */
 } weft_message_type;
 
-/* A message, or an event of a step.  `data` is valid until the next weft_receive of the process, or until its step returns.
- * With a size of 0 it means nothing. */
+/* A message, or an event of a step.
+ *
+ * How long `data` is valid:
+ *   of a message that weft_receive gave   until the process's next weft_receive, also if that fails, or its next weft_process_supervise
+ *   of a reply that weft_ask gave         until the process's next weft_ask that has sent its question
+ *   of an event of a step                 until the step returns
+ *   in a filter                           until the filter returns
+ * So a server may ask another process while it works on a request.  All of them end with the process.  With a size of 0, `data` means
+ * nothing. */
 typedef struct weft_message {
     weft_message_type type;
     int error; /* of a command that failed; the reason of an exit */
@@ -78,7 +85,12 @@ typedef struct weft_message {
  * slice is used up, so it must not hold a lock that blocks a thread. */
 WEFT_API int weft_send(weft_runtime *rt, weft_pid to, uint64_t tag, const void *data, size_t size);
 
-/* The same, but never waits, nor yields; it spends the slice.  -ENOBUFS also when the policy is to block. */
+/* As weft_send, but neither waits nor yields; it spends the slice.
+ *
+ * Returns as weft_send, and
+ *   -ENOBUFS  the mailbox is full, also if its policy is to block
+ *   -EDQUOT   the caller has a budget that cannot pay for it
+ * May be called from anywhere.  Does not suspend. */
 WEFT_API int weft_try_send(weft_runtime *rt, weft_pid to, uint64_t tag, const void *data, size_t size);
 
 /* Send without copying: `release(data)` is called once when the receiver is done with it, also when the message could not be delivered
@@ -90,12 +102,22 @@ WEFT_API int weft_send_ref(weft_runtime *rt, weft_pid to, uint64_t tag, void *da
 /* Tags of questions and monitors have this bit. */
 #define WEFT_TAG_RESERVED (UINT64_C(1) << 63)
 
-/* Send, and wait for a reply: a message with the same tag, which weft_reply sends.  In a process that is a fiber.  Other messages wait.
- * A reply that comes too late is thrown away, as is a second one; one that is waited for comes also when the caller's own mailbox is full, but not if it
- * is larger than all of that: then weft_reply says -EMSGSIZE, and may be called again with less.  A question that a full mailbox drops, as its policy
- * is, is not answered: give a deadline.
- * Returns 0 and fills `reply`; -ETIMEDOUT; -ECANCELED; -ESRCH (also: it ended before it replied); -EINVAL (not in such a process); -EDEADLK (it
- * is the caller; in a filter); and as weft_send. */
+/* Sends a question, and waits for the reply: a message with the same tag, which weft_reply sends.  Other messages stay in the mailbox.
+ *
+ * The message that weft_receive gave last stays valid; an earlier reply does not.  `data` may be that reply's.
+ *
+ * A late reply is discarded, as is a second one.  A reply arrives also if the caller's own mailbox is full, but not if it is larger than that
+ * mailbox: then weft_reply returns -EMSGSIZE, and may be called again with less.  A question that a full mailbox drops, as its policy says,
+ * is not answered: give a deadline.
+ *
+ * Returns 0 and fills `reply`, or
+ *   -EINVAL     not in a process that is a fiber, or no `reply`
+ *   -EDEADLK    `to` is the caller; or in a filter, or in a release function of a message
+ *   -ESRCH      no such process, or it ended before it replied
+ *   -ETIMEDOUT  no reply came before the deadline
+ *   -ECANCELED  the process is to end
+ *   and as weft_send
+ * Call from a process that is a fiber.  May suspend. */
 WEFT_API int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, weft_deadline until);
 /* Send to the sender of a message, with its tag.  In a task of the runtime.  May suspend.  As weft_send; -EINVAL: no process has sent it. */
 WEFT_API int weft_reply(const weft_message *to, const void *data, size_t size);
@@ -106,13 +128,14 @@ WEFT_API int weft_reply(const weft_message *to, const void *data, size_t size);
 typedef bool (*weft_filter_fn)(const weft_message *message, void *arg);
 
 /* Takes the first message or system event that the filter accepts (NULL: any); the others keep
- * their places.  The message stays valid until the next call.
+ * their places.  The message's data stays valid until the next call; a weft_ask in between does not end it.
  *
  * Returns 0, or
  *   -EINVAL     not in a process that is a fiber
  *   -EDEADLK    in a filter, or in a release function of a message that it lets go
  *   -ETIMEDOUT  no such message came before the deadline
  *   -ECANCELED  the process is to end; also if there are messages
+ *   -EDQUOT     with WEFT_NOW: it has a budget that cannot pay for the call
  * May suspend; with WEFT_NOW it does not. */
 WEFT_API int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_deadline until);
 
@@ -134,8 +157,10 @@ typedef struct weft_process_class weft_process_class;
 typedef struct weft_step {
     weft_step_status status;
     int result; /* with DONE: 0 or a negative error */
-    /* With UPGRADE: same state, same pid, same mailbox.  Its state_size is no larger (else the process ends with -EINVAL); its init is not
-     * called, and at the end its close is.  The events of this step were for the old class; the new one gets those after them. */
+    /* With UPGRADE: the class that the process goes on as, with the same state, pid and mailbox.  Its state_size is at most that of the
+     * class that the process was started with; otherwise the process ends with -EINVAL.  A class with a smaller state leaves the bytes
+     * behind it unchanged, so that a later upgrade finds them again.  Its init is not called; at the end its close is called, and not that of
+     * earlier classes.  The events of this step were for the old class; the new one gets those that follow. */
     const weft_process_class *upgrade;
     struct wefti_step *internal;
 } weft_step;
@@ -193,12 +218,12 @@ typedef struct weft_process_spec {
     const char *method; /* ... its entry point, ... */
     const void *input; /* ... and what it gets */
     size_t input_size;
-    const char *name; /* for dumps; NULL: the class's */
+    const char *name; /* for dumps; copied, 47 bytes at most; NULL: the class's, which is not copied */
     const char *registered; /* a name under which weft_whereis finds it; NULL: none */
     uint32_t max_messages; /* of the mailbox; 0: no bound */
     uint64_t max_bytes; /* of the messages in it, an empty one counting as one byte; 0: no bound */
     weft_mailbox_policy policy;
-    bool trap_exit; /* exits of linked processes come as messages */
+    bool trap_exit; /* exits of linked processes come as messages; a request to end does not interrupt its waits */
     bool wake_blocked_on_message; /* a class that waits for a command is also called when a message comes */
     size_t stack_size;
     /* Of a fiber, as weft_fiber_spec: what its budget comes out of (NULL: its spawner's, which has that of the nursery it is in), how much, and the
@@ -211,10 +236,19 @@ typedef struct weft_process_spec {
     /* A list instead of `input`.  A class that has no init_ctx takes one payload at most. */
     const weft_payload *inputs;
     size_t input_count;
+    /* Of a fiber; with a class -EINVAL.  As in weft_fiber_spec: called once with `arg` when the process has ended, also if it was ended before its
+     * function was entered; before its end is told to others.  Not called if the spawn fails.  NULL: nothing is called. */
+    void (*release)(void *arg);
+    /* Of a supervised process, see <weft/supervisor.h>: how long it may take to end when it is stopped, in ns; 0: the supervisor's `grace`;
+     * WEFT_SHUTDOWN_INFINITE; WEFT_SHUTDOWN_KILL. */
+    int64_t shutdown;
 } weft_process_spec;
 
+#define WEFT_SHUTDOWN_INFINITE WEFT_CAST(int64_t, -1) /* as long as it wants */
+#define WEFT_SHUTDOWN_KILL INT64_MIN /* it is not asked, but ended by force at once */
+
 #define WEFT_PROCESS_SPEC_INIT                                                                                         \
-    {sizeof(weft_process_spec), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_MAILBOX_REFUSE, false, false, 0, 0, 0, 0, 0, 0, 0}
+    {sizeof(weft_process_spec), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_MAILBOX_REFUSE, false, false, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* Starts a process.  `handle` may be NULL; with it the process can be joined as a task.
  *
@@ -261,13 +295,25 @@ WEFT_API int weft_process_exit(weft_runtime *rt, weft_pid pid, int reason);
  * An end without error is told to those who trap, and ignored by the others.  By the calling process.
  * Returns 0; -EINVAL (not in a process); -ESRCH: then, if it traps exits, the message comes as well; -ENOMEM. */
 WEFT_API int weft_link(weft_pid pid);
-/* Returns 0, also if there was no link: the other's end does nothing to the caller from now on (a message of it may have come before);
- * -ECANCELED: it has ended, and the caller is about to, for it or for another reason; -EINVAL (not in a process). */
+/* Removes the link between the caller and another process.  After it has returned 0 the other's end does nothing to the caller; a
+ * WEFT_MESSAGE_EXIT of it may have come before.
+ *
+ * Returns 0, also if there was no link or `pid` is of another node (<weft/relay.h>), or
+ *   -EINVAL     not in a process
+ *   -ECANCELED  no process of this runtime has that pid any more, and the caller is about to end, for that reason or for another
+ * Does not suspend. */
 WEFT_API int weft_unlink(weft_pid pid);
 WEFT_API int weft_trap_exit(bool trap);
 
-/* Be told when a process ends: a WEFT_MESSAGE_DOWN with the number that is given here.  If it has ended already, at once, with -ESRCH.
- * Returns 0; -EINVAL (not in a process); -ENOMEM. */
+/* Monitors a process: when it ends, the caller gets a WEFT_MESSAGE_DOWN with the number that is stored in `monitor`, and with its reason in
+ * `error`.  If there is no such process, or it has ended, the message comes at once, with -ESRCH.  For a process behind a relay
+ * (<weft/relay.h>) it also comes when the relay is detached, with the reason of that, and at once if the relay refuses the monitor, with the
+ * relay's error, or was detached before, with -EHOSTUNREACH.
+ *
+ * Returns 0, or
+ *   -EINVAL  not in a process, or no `monitor`
+ *   -ENOMEM  no memory, here or in the relay: no message will come
+ * Does not suspend. */
 WEFT_API int weft_monitor(weft_pid pid, uint64_t *monitor);
 /* Returns 0: the message will not come; -ESRCH: it has come, or is on its way; -EINVAL (not in a process, or no number of a monitor). */
 WEFT_API int weft_demonitor(uint64_t monitor);
@@ -278,12 +324,24 @@ typedef struct weft_process_left {
     char name[48];
 } weft_process_left;
 
-/* Stop all processes, before the runtime is stopped: each is asked to end (WEFT_MESSAGE_CANCEL, error -ESHUTDOWN), also those that are
- * started from now on by others; from outside nothing can be started any more (-ESHUTDOWN).  Who has not ended by `until` (WEFT_NOW: in
- * 10 s) is ended by force, which a fiber's shields do not put off, and is reported: the first `room` of them in `left`.
- * Call from: a plain thread.  Waits until all have ended: one that cannot be stopped is named by weft_dump.
- * Returns how many had to be ended by force; -EINVAL; -EDEADLK (on a worker); -EBUSY (it has been called before); -ENOMEM, -EAGAIN,
- * -ESHUTDOWN; -ECANCELED (the runtime was stopped meanwhile). */
+/* Stops all processes, before the runtime is stopped.
+ *
+ * Each process is asked to end (WEFT_MESSAGE_CANCEL, error -ESHUTDOWN), as are those that tasks of the runtime start from now on; from outside no
+ * process can be started any more (-ESHUTDOWN).  All waits of a fiber but weft_receive fail with -ECANCELED until it has read the message, unless
+ * it traps exits or is shielded.  A process that has not ended by `until` (WEFT_NOW: in 10 s) is ended by force, which a
+ * fiber's shields do not put off, and is reported: the first `room` of them in `left`.
+ *
+ * Returns after all processes have ended and their release functions have returned; a process that does not end is named by weft_dump.  It is not
+ * refused because the global queue is at its capacity.  After an error it may be called again.
+ *
+ * Returns how many had to be ended by force, or
+ *   -EINVAL     no runtime, or `room` without `left`
+ *   -EDEADLK    the caller is a worker
+ *   -EBUSY      it has been called before, or another thread is in it
+ *   -ENOMEM     no memory
+ *   -ESHUTDOWN  the runtime is stopping
+ *   -ECANCELED  the runtime was stopped meanwhile
+ * Call from a plain thread, which sleeps. */
 WEFT_API int weft_process_stop_all(weft_runtime *rt, weft_deadline until, weft_process_left *left, size_t room);
 
 /* -- Names and groups --------------------------------------------------------------------------------- */

@@ -16,8 +16,9 @@
  * Names.  A message for an unknown name goes from relay to relay until one knows it.  Relays that take names should form a tree: in a cycle, a
  * message for a name that no runtime knows is passed on 16 times and fails with -ELOOP.
  *
- * What crosses a relay: messages, replies, questions (weft_ask), monitors and their DOWN messages.  Links, cancels, exits, names in
- * weft_whereis and process groups do not: a pid of the other side is -ESRCH there.
+ * What crosses a relay: messages, replies, questions (weft_ask), monitors and their DOWN messages.  Links, cancels, exits, names
+ * (weft_register, weft_whereis) and process groups do not: weft_link, weft_process_cancel, weft_process_exit, weft_register and
+ * weft_group_join return -ESRCH for a pid of the other side, weft_process_is_alive returns false, and weft_unlink does nothing.
  */
 #ifndef WEFT_RELAY_H
 #define WEFT_RELAY_H
@@ -57,16 +58,19 @@ typedef struct weft_parcel {
 typedef struct weft_relay {
     size_t size; /* set by WEFT_RELAY_INIT */
     /* Takes a parcel for the other side; copies what it keeps.  Called in the task or thread that sends, by several at once, also while a
-     * process ends: it must not suspend or block.  A parcel is offered once.  A relay that cannot take a WEFT_PARCEL_DOWN must detach itself, or the
-     * process that monitors waits for ever: keep room for those, or do not bound them.
+     * process ends: it must not suspend or block.  A parcel is offered once.
+     *
+     * A relay that refuses a WEFT_PARCEL_DOWN is detached, with its error as the reason: without that parcel a process on the other side would
+     * wait for ever.  `release` should then end the connection, so that the other side detaches its relay, too.  To stay attached under load, keep
+     * room for those parcels, or do not bound them.  -ESRCH does not detach: the process on the other side is gone.
      *
      * Returns 0 if the parcel is accepted, which does not mean that it arrives, or a negative error, which the sender gets:
      *   -ENOBUFS       its queue is full
      *   -ESRCH         no such process or name there, if it knows
      *   -EHOSTUNREACH  it has no connection */
     int (*send)(void *state, const weft_parcel *parcel);
-    /* The relay was detached, or its runtime destroyed, and no `send` and no weft_relay_deliver is under way: `state` is not used any more.  May be NULL.
-     * Called once, perhaps in weft_relay_detach itself.  Must not suspend. */
+    /* The relay was detached, or its runtime destroyed, and no `send` and no weft_relay_deliver is under way: `state` is not used any more.  May be NULL
+     * only if `state` stays valid until the runtime is destroyed.  Called once, perhaps in weft_relay_detach itself.  Must not suspend. */
     void (*release)(void *state);
     /* It is offered messages for names that the runtime does not know. */
     bool takes_names;
@@ -105,23 +109,25 @@ WEFT_API int weft_relay_detach(weft_runtime *rt, unsigned node, int reason);
  * Returns 0, or
  *   -EINVAL     a malformed parcel, or no runtime
  *   -E2BIG      the struct sets a field of a newer library
- *   -ENOTCONN   the node is not attached
- *   -ESRCH      no such process or name
+ *   -ENOTCONN   the node is not attached; or it has been, because its `send` refused a WEFT_PARCEL_DOWN that answers this parcel, and was detached
+ *   -ESRCH      no such process or name; not of a monitor, which is answered with a WEFT_PARCEL_DOWN
  *   -ENOBUFS    the mailbox is full, and refuses or must not be waited for
  *   -EMSGSIZE   larger than 4 GiB, or than the mailbox
  *   -ELOOP      it has passed WEFT_RELAY_HOPS_MAX relays
  *   -ETIMEDOUT  there was no room by the deadline
  *   -ECANCELED  the caller was cancelled while it waited
+ *   -EDQUOT     with WEFT_NOW: the caller has a budget that cannot pay for the call
  *   -ENOMEM     no memory
  * May be called from any thread.  May suspend, unless the deadline is WEFT_NOW. */
 WEFT_API int weft_relay_deliver(weft_runtime *rt, unsigned node, const weft_parcel *parcel, weft_deadline until);
 
-/* Sends to the process that is registered as `name`; if there is none, through the first relay that takes names and does not answer -ESRCH.
+/* Sends to the process that is registered as `name`.  If there is none, the relays that take names are tried in the order of their node numbers; those that
+ * return -ESRCH, -EHOSTUNREACH or -ENOTCONN are passed over.
  *
  * Returns 0, or
  *   -EINVAL  no runtime, or a name that is empty or longer than 63 bytes
  *   -ESRCH   nobody has that name
- *   and as weft_send, or what the relay returned
+ *   and as weft_send, or what the relay returned; if all were passed over, the first error of those that is not -ESRCH
  * May be called from any thread.  May suspend as weft_send. */
 WEFT_API int weft_send_name(weft_runtime *rt, const char *name, uint64_t tag, const void *data, size_t size);
 

@@ -6,8 +6,9 @@
  *     int main(void) { return weft_run(NULL, hello, NULL, NULL) < 0; }
  *
  * Fork.  A child of fork(2) has none of the workers, and locks that they held at that moment stay held.  It may only exec or exit; weft_child_start
- * does both in one.  Calls that would need the runtime, or would have to wait, return -ENOTRECOVERABLE there; what could only hang (a lock whose
- * owner is gone) ends the child with a message.  Should a fiber fork, its function must not return in the child.  A process that has no runtime, pool
+ * does both in one.  Calls that need the runtime, its processes, a pool or a lane, and calls that would have to wait, return -ENOTRECOVERABLE there.
+ * What could only hang (a lock whose owner is gone) ends the child with a message.  A call on an object in memory that need not wait, such as a
+ * send into a channel with room, works on the child's own copy, which no task of the parent sees.  Should a fiber fork, its function must not return in the child.  A process that has no runtime, pool
  * or lane (any more), and has never opened signals nor looked up names, may fork: its children may have runtimes of their own.
  */
 #ifndef WEFT_RUNTIME_H
@@ -115,6 +116,8 @@ WEFT_API int weft_runtime_stop(weft_runtime *rt, weft_deadline until);
 
 /* Stop at once if still running, join every worker, free everything.  Handles and wakers of its tasks must be dropped: other
  * threads that are about to have 2 s (grace_ns) for it.  `rt` may be NULL.
+ * If a fiber was stopped (<weft/budget.h>), handles that are left after that time are taken to be in its frames: they are named on stderr, and
+ * the runtime is destroyed.
  * Returns 0; -EBUSY when some are still held (the tasks are named on stderr), or as weft_runtime_stop; -EDEADLK as weft_runtime_stop.
  * On failure the runtime still exists, and a later call may succeed. */
 WEFT_API int weft_runtime_destroy(weft_runtime *rt);

@@ -59,12 +59,13 @@ WEFT_API weft_case weft_case_fd(int fd, int events);
 /* A time has come. */
 WEFT_API weft_case weft_case_at(weft_deadline at);
 
-/* Wait until one of the cases happens, and say which.  With WEFT_NOW it never waits.
+/* Wait until one of the cases happens, and say which.  With WEFT_NOW it never waits; it returns -ETIMEDOUT only if there was a moment during the
+ * call at which no channel, event or time could happen.  (Descriptors are asked one after another: the system has no such moment.)
  * Call from: a fiber or a plain thread; with WEFT_NOW also in a poll.  May suspend.  (A poll task uses several calls that end in _poll, each with a
  * weft_wait of its own, and ends the others when one has succeeded.)
  * Returns the index of the case, whose `result` is set; -ETIMEDOUT; -ECANCELED (the fiber has been cancelled, and would have to wait);
  * -EINVAL (would wait in a poll task; more than WEFT_SELECT_MAX cases); with descriptors also -ENOMEM, -EMFILE, -ENFILE, when they would
- * have to be waited for.  On failure none has happened. */
+ * have to be waited for; with WEFT_NOW also -EDQUOT (the fiber has a budget that cannot pay).  On failure none has happened. */
 WEFT_API WEFT_MUST_USE int weft_select(weft_case *cases, size_t count, weft_deadline until);
 
 WEFT_EXTERN_C_END

@@ -28,7 +28,7 @@ typedef struct weft_stats {
     uint64_t denied;      /* calls refused for want of a capability, or by the profile; only for worker -1 */
     uint64_t io_batches;  /* times the poller returned I/O events; each time at most max_io_completions of them */
     uint64_t io_events;   /* I/O events that it returned */
-    uint64_t failed; /* detached fibers that ended with an error, see weft_fiber_spawn; cancelled ones do not count */
+    uint64_t failed; /* detached tasks and fibers that ended with an error other than -ECANCELED, see weft_spawn */
 } weft_stats;
 
 /* Counters of one worker; for worker -1 the sum over all workers, with the tasks that came from outside in `spawned`.
@@ -43,13 +43,13 @@ WEFT_API int weft_stats_read(const weft_runtime *rt, int worker, weft_stats *out
 typedef struct weft_reactor_stats {
     size_t size; /* sizeof(weft_reactor_stats), set by the caller before the call */
     uint64_t steps[9]; /* how often each step was made */
-    uint64_t active; /* tasks that are on workers now ... */
-    uint64_t active_max; /* ... and the most there ever were: never more than there are workers */
-    uint64_t ready; /* tasks that wait for a worker */
-    uint64_t dispatched; /* tasks handed to workers */
+    uint64_t active; /* workers that have something to run now; each runs one task at a time ... */
+    uint64_t active_max; /* ... and the most there ever were */
+    uint64_t ready; /* tasks that wait, and are not assigned to a worker */
+    uint64_t dispatched; /* tasks handed to workers, several at a time if they are short */
     uint64_t results; /* times a worker was heard to be free again */
     uint64_t preempts; /* requests to let others run */
-    uint64_t taken_back; /* tasks that a driven worker had not begun when another was free */
+    uint64_t taken_back; /* tasks that a worker had not begun when another was free; they are dispatched again */
     /* Items that each step has handled:
      *   1 workers that reported, tasks that yielded or were preempted, and ended tasks that a task joins
      *   2 blocking jobs routed to a pool

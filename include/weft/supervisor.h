@@ -9,14 +9,22 @@
  *     int status = weft_supervise(&config, children, 2);          // as long as they live
  *
  * A supervisor is a nursery whose owner does nothing but watch.  It starts its children in order; when one ends, it starts it again, after a pause that
- * doubles while it keeps failing.  Should that happen too often in a short time (`intensity`), it gives up: it cancels all children, in reverse order,
+ * doubles while it keeps failing.  Should that happen too often in a short time (`intensity`), it gives up: it stops all children, in reverse order,
  * and returns, so that whoever started it can decide (often another supervisor).
  *
- * A child has begun (its function has been called, or a class's init has returned) before the next is started.  What it does first may take longer: who needs
- * another to have done something waits for that, asks it (weft_ask), or has an event that it sets.
+ * Starting.  A child has begun (its function has been entered, or a class's init has returned) before it counts as started, and before the next is
+ * started.  What it does first may take longer: who needs another to have done something waits for that, asks it (weft_ask), or has an event that it sets.
+ * A child that ends before its function was entered (no memory for its stack, killed) was not started.
  *
- * A restart that fails (no memory, an init that refuses) counts as one more end with that error.  The list of children is fixed.  For others, as many as
- * there are requests, use a nursery, or processes that are monitored.
+ * A restart that fails (no memory, an init that refuses) counts as one more end with that error.  Under WEFT_STRATEGY_REST_FOR_ONE and _ONE_FOR_ALL
+ * the children behind it are not started before it is.  Under WEFT_STRATEGY_ONE_FOR_ONE each child is started again by itself.
+ *
+ * Stopping.  Children that are stopped together are stopped in reverse order: the last is asked to end first, and the one before it is asked when
+ * that has ended.  A child has a time to end in (`grace`, or `shutdown` of weft_process_spec); one that does not keep it is ended by force.  From then on the
+ * order is given up: all the others are asked at once, and their times run side by side.  So children that do not end by themselves cost twice the
+ * longest time at most, however many they are.
+ *
+ * The list of children is fixed.  For others, as many as there are requests, use a nursery, or processes that are monitored.
  */
 #ifndef WEFT_SUPERVISOR_H
 #define WEFT_SUPERVISOR_H
@@ -34,8 +42,8 @@ typedef enum weft_restart {
     WEFT_RESTART_TEMPORARY = 2, /* never */
 } weft_restart;
 
-/* Who is started again with it.  The others are cancelled first, newest first, each awaited before the next.  So is one that has ended well by
- * then, if transient; one that is temporary is cancelled with the rest, and not started again. */
+/* Who is started again with it.  The others are stopped first, newest first.  One that has ended well by then is started again, too, if transient; one that is
+ * temporary is stopped with the rest, and not started again. */
 typedef enum weft_strategy {
     WEFT_STRATEGY_ONE_FOR_ONE = 0, /* nobody */
     WEFT_STRATEGY_ONE_FOR_ALL = 1, /* all */
@@ -52,7 +60,7 @@ typedef struct weft_supervised_fiber {
 
 /* What a supervisor tells. */
 typedef enum weft_supervised {
-    WEFT_SUPERVISED_STARTED = 0, /* also when started again */
+    WEFT_SUPERVISED_STARTED = 0, /* it has begun; also when started again */
     WEFT_SUPERVISED_ENDED = 1,
     WEFT_SUPERVISED_GAVE_UP = 2, /* this child has ended too often */
     WEFT_SUPERVISED_EXHAUSTED = 3, /* this child cannot pay for what it wants, and waits */
@@ -70,18 +78,22 @@ typedef enum weft_exhausted_policy {
     WEFT_EXHAUSTED_REFUSE = 2,
 } weft_exhausted_policy;
 
+/* weft_supervisor_config.intensity: a child that would have to be started again makes the supervisor give up. */
+#define WEFT_INTENSITY_NONE UINT32_MAX
+
 /* 0 means the default.  Times in ns. */
 typedef struct weft_supervisor_config {
     size_t size; /* sizeof(weft_supervisor_config): set by WEFT_SUPERVISOR_CONFIG_INIT */
     weft_strategy strategy;
-    uint32_t intensity; /* so many restarts in `period` are allowed, one more and it gives up; 0 = it never does */
+    /* How many restarts are allowed in `period`; with one more the supervisor gives up.  0: any number; WEFT_INTENSITY_NONE: none. */
+    uint32_t intensity;
     int64_t period; /* 0 = 5 s */
     int64_t backoff_min; /* the first pause before a restart; 0 = 1 s, or backoff_max if less; below 0: none */
     int64_t backoff_max; /* the longest, no less than the first; 0 = 90 s, or the first if that is longer */
     double backoff_factor; /* each further failure makes it so much longer, 1 or more; 0 = 2 */
     double backoff_jitter; /* ... and random by so much either way; 0 = 0.1; below 0: none */
     int64_t stable; /* a child that has run for so long begins anew with the first pause; 0 = 5 s */
-    int64_t grace; /* as weft_nursery_config, but 0 = 10 s */
+    int64_t grace; /* how long a child may take to end when it is stopped; 0 = 10 s; below 0: without limit */
     /* Called for every start and end, and for exhausted children, on the supervisor's stack.  `status`
      * has a meaning for WEFT_SUPERVISED_ENDED and _REFUSED.  NULL: children that wait exhausted, and
      * refused ones, are reported on stderr.  It may wait, but must not receive messages: those are the
@@ -131,12 +143,18 @@ WEFT_API int weft_supervise(const weft_supervisor_config *config, const weft_sup
  *     children[0].needs = on_database;
  *     return weft_process_supervise(NULL, children, 2);            // in a process
  *
- * They are started in order, those that need others after them; stopped the other way round.  To stop one it is asked to end
- * (WEFT_MESSAGE_CANCEL), and ended by force when the config's `grace` is over: then shields do not protect it, either, and if it is a supervisor, so are those
- * below it.  A supervisor of supervisors therefore needs a longer grace than they have, or one below 0. */
+ * They are started in order, those that need others after them; stopped the other way round.
+ *
+ * To stop a child it is sent a WEFT_MESSAGE_CANCEL.  If it is a fiber, all its waits but weft_receive fail with -ECANCELED until it has read the
+ * message: a sleep, a read, an ask, a select, a receive whose filter refuses the message.  So a process ends at once wherever it waits, and one that has
+ * something to do first reads the message, and then has the time that is left.  A shield puts the failing of waits off, and a process that traps
+ * exits (trap_exit) gets the message only.  When its time is over the child is ended by force: shields do not protect it then, and if it is a
+ * supervisor, its children are ended as well.
+ *
+ * A child that is a supervisor therefore needs more time than its own children have together: spec.shutdown = WEFT_SHUTDOWN_INFINITE. */
 typedef struct weft_process_child {
     const char *name; /* in `needs` of others, and for dumps if the spec has none; NULL: nobody needs it */
-    weft_process_spec spec; /* how it is started, each time */
+    weft_process_spec spec; /* how it is started, each time; `release` is -EINVAL, since `arg` is for every start */
     weft_restart restart;
     const char *const *needs; /* names, ended by NULL; NULL: none */
 } weft_process_child;
@@ -145,7 +163,7 @@ typedef struct weft_process_child {
 #define WEFT_PROCESS_CHILD(name, fn, arg)                                                                              \
     {name,                                                                                                             \
      {sizeof(weft_process_spec), fn,    arg,   0, 0, 0, 0, 0, 0, 0, 0,                                                 \
-      WEFT_MAILBOX_REFUSE,       false, false, 0, 0, 0, 0, 0, 0, 0},                                                   \
+      WEFT_MAILBOX_REFUSE,       false, false, 0, 0, 0, 0, 0, 0, 0, 0, 0},                                             \
      WEFT_RESTART_PERMANENT,                                                                                           \
      0}
 

@@ -46,8 +46,8 @@ typedef struct weft_sync_room {
 
 /* -- Mutex ------------------------------------------------------------------------------------------- */
 
-/* One owner at a time: a fiber, a poll task or a thread.  Not re-entrant.  May be held across waits; the owner unlocks it, and ends
- * not before.
+/* One owner at a time: a fiber, a poll task or a thread.  Not re-entrant.  May be held across waits.  Only the owner can unlock it: if the owner ends
+ * before that, the mutex stays locked.
  * Order.  Whoever asks at the right moment gets it, also before those who wait; but one who has waited for a millisecond is handed it
  * by the next unlock.  With WEFT_MUTEX_FIFO every unlock hands it to who waits longest: fair to the letter, and much slower when
  * several workers want it, since each hand-over costs a wake. */

@@ -62,7 +62,8 @@ typedef struct weft_spec {
 
 /* Start a task.  rt NULL means the runtime that is executing the caller.  When `handle` is not NULL it
  * receives a join handle that must be dropped with weft_task_drop; without one the task is detached, and
- * still owned by the runtime: weft_runtime_stop waits for it or cancels it.
+ * still owned by the runtime: weft_runtime_stop waits for it or cancels it.  A detached task that ends with an error other
+ * than -ECANCELED is counted (weft_stats.failed), and the first one of a runtime is reported on stderr.
  * Call from: anywhere.  What the caller wrote before is visible to the task.
  * Returns 0; -EINVAL (no poll, state too large, no runtime); -E2BIG (spec from a newer header); -ENOMEM;
  * -EAGAIN (from outside, and the global queue is at its capacity: try later); -ESHUTDOWN (stopping); -EPERM (the runtime's profile is

@@ -37,7 +37,11 @@ static int make(const weft_pool_config *given, struct weft_pool **out) {
     return 0;
 }
 
-int weft_pool_create(const weft_pool_config *config, weft_pool **out) { return out ? make(config, out) : -EINVAL; }
+int weft_pool_create(const weft_pool_config *config, weft_pool **out) {
+    if (wefti_is_forked())
+        return -ENOTRECOVERABLE;
+    return out ? make(config, out) : -EINVAL;
+}
 
 void weft_pool_stats_read(weft_pool *pool, weft_pool_stats *stats) {
     if (!pool || !stats)

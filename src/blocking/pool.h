@@ -52,7 +52,7 @@ struct wefti_job {
     void (*drop)(void *arg);
     const char *name;
     int64_t began; /* when a thread began it; only for reports */
-    uintptr_t thread; /* RUNNING: who runs it */
+    uint64_t thread; /* RUNNING: who runs it */
     int error;  /* 0, or -ECANCELED: taken out by whoever closes the pool */
     int result; /* what fn returned */
     uint8_t state;

@@ -28,7 +28,7 @@ static struct wefti_job *begin_job(struct weft_pool *pool) {
 }
 
 bool wefti_pool_is_here(struct weft_pool *pool) {
-    uintptr_t me = wefti_thread_id();
+    uint64_t me = wefti_thread_id();
     wefti_lock_take(&pool->lock);
     struct wefti_job *job = pool->running.first;
     while (job && job->thread != me)

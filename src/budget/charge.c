@@ -152,9 +152,32 @@ int wefti_pay(struct wefti_fiber *self, const weft_budget *cost) {
     return 0;
 }
 
+int wefti_pay_now(struct wefti_fiber *self, const weft_budget *cost) {
+    if (WEFTI_UNLIKELY(self->account->unpaid))
+        return pay_with_grace(self, cost);
+    bool paid = take(self, cost);
+    if (!paid && wefti_worker_here()->rt->profile == WEFT_PROFILE_SERVICE) {
+        wefti_count(&wefti_worker_here()->counters.exhausted, 1);
+        recharge_self(self, cost);
+        paid = take(self, cost);
+    }
+    if (!paid)
+        return -EDQUOT;
+    if (self->ops_left < 0)
+        wefti_meter_refill(self);
+    return 0;
+}
+
 _Atomic bool wefti_accounts_exist;
 
 int wefti_charge_caller(const weft_budget *cost) { return wefti_charge(wefti_fiber_self(), cost); }
+
+int wefti_charge_caller_until(const weft_budget *cost, int64_t until) {
+    struct wefti_fiber *self = wefti_fiber_self();
+    if (until > WEFT_NOW || !self || !self->account)
+        return wefti_charge(self, cost);
+    return wefti_pay_now(self, cost);
+}
 
 void wefti_pay_back(struct wefti_fiber *self, const weft_budget *cost) {
     if (!self->account->unpaid)
@@ -229,6 +252,8 @@ int weft_fund_recharge(weft_fund *fund, weft_task *task, const weft_budget *amou
     weft_budget moved;
     if (!fund || !amount)
         return -EINVAL;
+    if (wefti_is_forked())
+        return -ENOTRECOVERABLE;
     int error = wefti_cap_budget(fund->rt, cap, true, amount, &moved);
     if (error)
         return error;
@@ -257,6 +282,8 @@ int weft_fund_recharge(weft_fund *fund, weft_task *task, const weft_budget *amou
 int weft_fund_refuse(weft_fund *fund, weft_task *task) {
     if (!fund)
         return -EINVAL;
+    if (wefti_is_forked())
+        return -ENOTRECOVERABLE;
     wefti_lock_take(&fund->lock);
     struct wefti_waiter *waiter = find_exhausted(fund, task);
     wefti_waker waker = 0;

@@ -58,8 +58,10 @@ void wefti_meter_yield(struct wefti_fiber *self) {
         wefti_fiber_yield(w, self);
 }
 
+void wefti_meter_refill(struct wefti_fiber *self) { refill(wefti_worker_here(), self); }
+
 void wefti_meter_next(struct wefti_fiber *self) {
-    refill(wefti_worker_here(), self);
+    wefti_meter_refill(self);
     wefti_meter_yield(self);
 }
 

@@ -7,6 +7,7 @@
 #ifndef WEFTI_CHAN_BELL_H
 #define WEFTI_CHAN_BELL_H
 
+#include "base/refs.h"
 #include "fiber/select.h"
 #include "queue/lock.h"
 
@@ -33,10 +34,7 @@ int wefti_bell_poll_waits(struct wefti_bell *bell, struct wefti_poll_wait *wait)
 void wefti_bell_case_begin(struct wefti_bell *bell, struct wefti_waiter *waiter);
 void wefti_bell_case_end(struct wefti_bell *bell, struct wefti_waiter *waiter);
 
-static inline void wefti_bell_ref(struct wefti_bell *bell) {
-    uint32_t found = add_relaxed(&bell->refs, 1); /* a handle is passed on by other means */
-    wefti_assert(found > 0 && found != UINT32_MAX, found);
-}
+static inline void wefti_bell_ref(struct wefti_bell *bell, const char *call) { wefti_refs_add(&bell->refs, call); }
 
 /* True: it was the last; nobody is inside, and the caller frees. */
 static inline bool wefti_bell_unref(struct wefti_bell *bell) {

@@ -39,7 +39,7 @@ int weft_broadcast_create(size_t value_size, size_t capacity, weft_broadcast **o
 
 weft_broadcast *weft_broadcast_clone(weft_broadcast *broadcast) {
     if (broadcast)
-        wefti_bell_ref(&broadcast->bell);
+        wefti_bell_ref(&broadcast->bell, "weft_broadcast_clone");
     return broadcast;
 }
 
@@ -80,7 +80,7 @@ int weft_subscribe(weft_broadcast *broadcast, weft_subscriber **out) {
     struct weft_subscriber *subscriber = wefti_alloc(sizeof *subscriber);
     if (!subscriber)
         return -ENOMEM;
-    wefti_bell_ref(&broadcast->bell);
+    wefti_bell_ref(&broadcast->bell, "weft_subscribe");
     subscriber->broadcast = broadcast;
     wefti_lock_take(&broadcast->bell.lock);
     subscriber->next = broadcast->sent;
@@ -122,7 +122,7 @@ static int look_locking(struct weft_subscriber *subscriber, void *value, uint64_
 
 int weft_subscriber_recv(weft_subscriber *subscriber, void *value, uint64_t *missed, weft_deadline until) {
     wefti_slice_use(until);
-    int error = subscriber ? wefti_charge_channel_call() : -EINVAL;
+    int error = subscriber ? wefti_charge_channel_call(until) : -EINVAL;
     if (error)
         return error;
     for (;;) {
@@ -172,8 +172,9 @@ static int begin(weft_case *c, struct wefti_waiter *waiter) {
     return 1;
 }
 
-static void end(weft_case *c, struct wefti_waiter *waiter) {
+static bool end(weft_case *c, struct wefti_waiter *waiter) {
     wefti_bell_case_end(&((struct weft_subscriber *)c->thing)->broadcast->bell, waiter);
+    return false;
 }
 
 static bool served(weft_case *c, struct wefti_waiter *waiter) {

@@ -61,6 +61,7 @@ int wefti_chan_more(struct wefti_chan *ch) {
 void wefti_chan_take_returned(struct wefti_chan *ch, void *value) {
     struct wefti_cell *cell = ch->returned;
     ch->returned = cell->next;
+    ch->gave_back = ch->returned != NULL;
     wefti_chan_copy(value, cell->value, ch->size);
     cell->next = ch->cells;
     ch->cells = cell;

@@ -30,10 +30,14 @@ static int begin(weft_case *c, struct wefti_waiter *waiter, struct wefti_waiters
     return !could;
 }
 
-static void end(weft_case *c, struct wefti_waiter *waiter, struct wefti_waiters *list) {
+/* A stray was taken out by somebody who had something for it after the select had given up.  That includes what a control thread is yet to serve:
+ * wefti_chan_lock resolves it. */
+static bool end(weft_case *c, struct wefti_waiter *waiter, struct wefti_waiters *list) {
     wefti_chan_lock(chan_of(c));
-    chan_of(c)->strays -= wefti_waiters_end(list, waiter);
+    bool stray = wefti_waiters_end(list, waiter);
+    chan_of(c)->strays -= stray;
     wefti_bias_give(&chan_of(c)->lock);
+    return stray;
 }
 
 /* -- Receiving ----------------------------------------------------------------------------------------------- */
@@ -47,7 +51,7 @@ static int begin_recv(weft_case *c, struct wefti_waiter *waiter) {
                  ch->count || ch->closed || wefti_waiters_has_other(&ch->senders, waiter->choice, &ch->strays));
 }
 
-static void end_recv(weft_case *c, struct wefti_waiter *waiter) { end(c, waiter, &chan_of(c)->receivers); }
+static bool end_recv(weft_case *c, struct wefti_waiter *waiter) { return end(c, waiter, &chan_of(c)->receivers); }
 
 static const struct weft_case_kind recv_kind = {
     .what = "a value from a channel", .try_now = try_recv, .begin = begin_recv, .end = end_recv, .served = served};
@@ -74,7 +78,7 @@ static int begin_send(weft_case *c, struct wefti_waiter *waiter) {
                      wefti_waiters_has_other(&ch->receivers, waiter->choice, &ch->strays));
 }
 
-static void end_send(weft_case *c, struct wefti_waiter *waiter) { end(c, waiter, &chan_of(c)->senders); }
+static bool end_send(weft_case *c, struct wefti_waiter *waiter) { return end(c, waiter, &chan_of(c)->senders); }
 
 static const struct weft_case_kind send_kind = {
     .what = "room in a channel", .try_now = try_send, .begin = begin_send, .end = end_send, .served = served};

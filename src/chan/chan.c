@@ -15,6 +15,7 @@ static void set_up(struct wefti_chan *ch, size_t value_size, size_t capacity, vo
     if (capacity == WEFT_UNBOUNDED) {
         uint32_t values = value_size ? BLOCK_BYTES / (uint32_t)value_size : BLOCK_BYTES;
         ch->capacity = WEFTI_CHAN_UNBOUNDED;
+        ch->unbounded = true;
         ch->block_values = (uint16_t)(values > BLOCK_VALUES ? values : BLOCK_VALUES);
     }
     store_relaxed(&ch->refs, refs); /* nobody else knows it yet */
@@ -146,10 +147,7 @@ int weft_chan_fini(weft_chan *ch) { return weft_chan_destroy(ch); }
 weft_chan *weft_chan_clone(weft_chan *handle) {
     if (!handle)
         return NULL;
-    uint32_t found = add_relaxed(&wefti_chan_of(handle)->refs, 1); /* a handle is passed on by other means */
-    if (WEFTI_UNLIKELY(found == 0))
-        wefti_misuse("weft_chan_clone", "the last handle of this channel has been dropped");
-    wefti_assert(found != UINT32_MAX, found);
+    wefti_refs_add(&wefti_chan_of(handle)->refs, "weft_chan_clone");
     return handle;
 }
 

@@ -24,6 +24,7 @@
 #include <string.h>
 #include <weft/chan.h>
 
+#include "base/refs.h"
 #include "budget/cap.h"
 #include "fiber/slice.h"
 #include "fiber/wait.h"
@@ -62,7 +63,14 @@ struct wefti_chan {
         struct {
             uint16_t size; /* of a value */
             bool closed;
-            bool pending; /* rules 1 and 2 may not hold: resolve */
+            union {
+                struct {
+                    bool pending : 1;   /* rules 1 and 2 may not hold: resolve */
+                    bool unbounded : 1; /* `capacity` is WEFTI_CHAN_UNBOUNDED */
+                    bool gave_back : 1; /* `returned` is not NULL */
+                };
+                uint8_t unusual; /* one of them is set */
+            };
         };
         uint32_t shape; /* all of these, for one comparison: wefti_chan_is_usual */
     };
@@ -85,10 +93,16 @@ struct wefti_chan {
 };
 _Static_assert(sizeof(struct wefti_chan) <= sizeof(weft_chan), "room enough");
 
-/* Are its values words, and is nothing pending?  Open: and is it not closed? */
+/* Is it bounded, are its values words, and has nothing of it to be resolved or taken from `returned`?  Open: and is it not closed? */
 static inline bool wefti_chan_is_usual(const struct wefti_chan *ch, bool open) {
-    const struct wefti_chan usual = {.size = 8}, mask = {.size = UINT16_MAX, .closed = open, .pending = true};
+    const struct wefti_chan usual = {.size = 8}, mask = {.size = UINT16_MAX, .closed = open, .unusual = UINT8_MAX};
     return (ch->shape & mask.shape) == usual.shape;
+}
+
+/* Is it open, and is nothing pending?  Then whoever finds nothing waits. */
+static inline bool wefti_chan_is_settled(const struct wefti_chan *ch) {
+    const struct wefti_chan mask = {.closed = true, .pending = true};
+    return !(ch->shape & mask.shape);
 }
 
 static inline struct wefti_chan *wefti_chan_of(weft_chan *ch) { return (struct wefti_chan *)(void *)ch; }
@@ -202,15 +216,15 @@ static inline int wefti_chan_send_now(struct wefti_chan *ch, const void *value, 
 /* There is a value: take it.  Returns a block to be freed, or NULL. */
 static inline struct wefti_block *wefti_chan_take_only(struct wefti_chan *ch, void *value) {
     struct wefti_block *empty = NULL;
-    if (WEFTI_UNLIKELY(ch->returned != NULL)) {
-        wefti_chan_take_returned(ch, value);
-        ch->count--;
-    } else if (WEFTI_UNLIKELY(ch->capacity == WEFTI_CHAN_UNBOUNDED)) {
-        empty = wefti_chan_take_block(ch, value);
-        ch->count--;
-    } else {
+    if (WEFTI_LIKELY(!ch->unusual || (!ch->gave_back && !ch->unbounded))) {
         wefti_chan_take_bounded(ch, value, ch->size);
+        return NULL;
     }
+    if (ch->gave_back)
+        wefti_chan_take_returned(ch, value);
+    else
+        empty = wefti_chan_take_block(ch, value);
+    ch->count--;
     return empty;
 }
 

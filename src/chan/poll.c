@@ -44,6 +44,7 @@ static wefti_waker give_back(struct wefti_chan *ch, struct wefti_cell *cell) {
         at = &(*at)->next;
     cell->next = *at;
     *at = cell;
+    ch->gave_back = true;
     ch->count++;
     ch->lent--;
     return 0;

@@ -35,7 +35,7 @@ static inline __attribute__((always_inline)) bool send_quickly(struct wefti_chan
         wefti_waiter_wake_here(w, task);
         return true;
     }
-    if (WEFTI_UNLIKELY(ch->count >= ch->capacity || ch->capacity == WEFTI_CHAN_UNBOUNDED))
+    if (WEFTI_UNLIKELY(ch->count >= ch->capacity))
         return false;
     wefti_chan_put_bounded(ch, value, 8);
     wefti_bias_give_own(&ch->lock);
@@ -44,8 +44,7 @@ static inline __attribute__((always_inline)) bool send_quickly(struct wefti_chan
 
 /* The same for recv_inside. */
 static inline __attribute__((always_inline)) bool recv_quickly(struct wefti_chan *ch, void *value) {
-    if (WEFTI_UNLIKELY(!ch->count || !wefti_chan_is_usual(ch, false) || ch->returned || ch->senders.first ||
-                       ch->capacity == WEFTI_CHAN_UNBOUNDED))
+    if (WEFTI_UNLIKELY(!ch->count || !wefti_chan_is_usual(ch, false) || ch->senders.first))
         return false;
     wefti_chan_take_bounded(ch, value, 8);
     wefti_bias_give_own(&ch->lock);
@@ -173,30 +172,36 @@ static inline int recv_waiting(struct wefti_chan *ch, struct wefti_worker *w, vo
     return wefti_chan_wait(ch, w, &ch->receivers, value, until, wefti_words(WEFTI_A_VALUE));
 }
 
-/* The slow path is taken when the slice has to be looked at, too. */
-static int begin_slow(struct wefti_chan *ch, weft_deadline until) {
-    struct wefti_worker *w = wefti_worker_here();
-    if (w && w->calls_left <= 0)
+/* The slow path is taken when the slice has to be looked at, too.  A fiber that yields there comes back to *w; one that waits for its
+ * budget may come to another worker. */
+static inline int begin_slow(const struct wefti_chan *ch, struct wefti_worker **w, weft_deadline until) {
+    if (*w && (*w)->calls_left < 0)
         wefti_slice_end(until);
-    return WEFTI_LIKELY(ch != NULL) ? wefti_charge_channel_call() : -EINVAL;
+    if (WEFTI_UNLIKELY(!ch))
+        return -EINVAL;
+    if (WEFTI_LIKELY(!load_relaxed(&wefti_accounts_exist))) /* as in wefti_charge_channel_call */
+        return 0;
+    int error = wefti_charge_channel_call(until);
+    *w = wefti_worker_here();
+    return error;
 }
 
-static __attribute__((noinline)) int send_slow(struct wefti_chan *ch, const void *value, weft_deadline until) {
-    int error = begin_slow(ch, until);
+static __attribute__((noinline)) int send_slow(struct wefti_chan *ch, struct wefti_worker *w, const void *value,
+                                               weft_deadline until) {
+    int error = begin_slow(ch, &w, until);
     if (WEFTI_UNLIKELY(error != 0))
         return error;
-    struct wefti_worker *w = wefti_worker_here();
     if (wefti_chan_is_controlled(w, until))
         return wefti_chan_send_controlled(ch, w, value, until);
     error = wefti_chan_send_locking(ch, value);
     return error == -EAGAIN ? send_waiting(ch, w, value, until) : error;
 }
 
-static __attribute__((noinline)) int recv_slow(struct wefti_chan *ch, void *value, weft_deadline until) {
-    int error = begin_slow(ch, until);
+static __attribute__((noinline)) int recv_slow(struct wefti_chan *ch, struct wefti_worker *w, void *value,
+                                               weft_deadline until) {
+    int error = begin_slow(ch, &w, until);
     if (WEFTI_UNLIKELY(error != 0))
         return error;
-    struct wefti_worker *w = wefti_worker_here();
     if (wefti_chan_is_controlled(w, until))
         return wefti_chan_recv_controlled(ch, w, value, until);
     error = wefti_chan_recv_locking(ch, value);
@@ -220,25 +225,29 @@ static __attribute__((noinline)) int recv_from_inside(struct wefti_chan *ch, str
 static inline bool enter_fast(struct wefti_chan *ch, struct wefti_worker *w) {
     return WEFTI_LIKELY(!wefti_slice_spend(w)) &&
            WEFTI_LIKELY(ch && !load_relaxed(&wefti_accounts_exist)) && /* a hint, as in wefti_charge_channel_call */
-           WEFTI_LIKELY(wefti_bias_own(&ch->lock, w));
+           WEFTI_LIKELY(wefti_bias_enter(&ch->lock, w));
 }
 
 int weft_chan_send(weft_chan *handle, const void *value, weft_deadline until) {
     struct wefti_chan *ch = wefti_chan_of(handle);
     struct wefti_worker *w = wefti_worker_self();
     if (WEFTI_UNLIKELY(!enter_fast(ch, w)))
-        return send_slow(ch, value, until);
-    return WEFTI_LIKELY(send_quickly(ch, w, value)) ? 0 : send_from_inside(ch, w, value, until);
+        return send_slow(ch, w, value, until);
+    if (WEFTI_LIKELY(send_quickly(ch, w, value)))
+        return 0;
+    wefti_bias_stay(&ch->lock);
+    return send_from_inside(ch, w, value, until);
 }
 
 int weft_chan_recv(weft_chan *handle, void *value, weft_deadline until) {
     struct wefti_chan *ch = wefti_chan_of(handle);
     struct wefti_worker *w = wefti_worker_self();
     if (WEFTI_UNLIKELY(!enter_fast(ch, w)))
-        return recv_slow(ch, value, until);
+        return recv_slow(ch, w, value, until);
     if (recv_quickly(ch, value))
         return 0;
-    if (WEFTI_LIKELY(!ch->count && !ch->senders.first && !ch->closed && !ch->pending))
+    wefti_bias_stay(&ch->lock);
+    if (WEFTI_LIKELY(!ch->count && !ch->senders.first && wefti_chan_is_settled(ch)))
         return recv_waiting(ch, w, value, until);
     return recv_from_inside(ch, w, value, until);
 }
@@ -286,7 +295,7 @@ int weft_chan_send_many(weft_chan *handle, const void *values, size_t count, wef
     if (!ch)
         return -EINVAL;
     wefti_slice_use(until);
-    int error = count > INT32_MAX ? -EINVAL : wefti_charge_channel_call();
+    int error = count > INT32_MAX ? -EINVAL : wefti_charge_channel_call(until);
     while (!error && sent < count) {
         struct wefti_worker *w = wefti_worker_here();
         if (wefti_chan_is_controlled(w, until)) {
@@ -331,7 +340,7 @@ int weft_chan_recv_many(weft_chan *handle, void *values, size_t count, weft_dead
     if (!ch || count == 0 || count > INT32_MAX)
         return !ch || count ? -EINVAL : 0;
     wefti_slice_use(until);
-    int error = wefti_charge_channel_call();
+    int error = wefti_charge_channel_call(until);
     if (error)
         return error;
     struct wefti_worker *w = wefti_worker_here();

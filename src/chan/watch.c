@@ -27,7 +27,7 @@ int weft_watch_create(size_t value_size, const void *first, weft_watch **out) {
 
 weft_watch *weft_watch_clone(weft_watch *watch) {
     if (watch)
-        wefti_bell_ref(&watch->bell);
+        wefti_bell_ref(&watch->bell, "weft_watch_clone");
     return watch;
 }
 
@@ -85,7 +85,7 @@ static int look_locking(struct weft_watch *watch, uint64_t *version, void *value
 
 int weft_watch_wait(weft_watch *watch, uint64_t *version, void *value, weft_deadline until) {
     wefti_slice_use(until);
-    int error = watch ? wefti_charge_channel_call() : -EINVAL;
+    int error = watch ? wefti_charge_channel_call(until) : -EINVAL;
     if (error)
         return error;
     for (;;) {
@@ -133,8 +133,9 @@ static int begin(weft_case *c, struct wefti_waiter *waiter) {
     return 1;
 }
 
-static void end(weft_case *c, struct wefti_waiter *waiter) {
+static bool end(weft_case *c, struct wefti_waiter *waiter) {
     wefti_bell_case_end(&((struct weft_watch *)c->thing)->bell, waiter);
+    return false;
 }
 
 static bool served(weft_case *c, struct wefti_waiter *waiter) {

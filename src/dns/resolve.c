@@ -123,7 +123,7 @@ static int look_up(struct lookup *lookup, weft_deadline until) {
     spec.name = "look up a name";
     spec.pool = wefti_names_pool(false);
     spec.abandon = true;
-    int error = spec.pool ? wefti_charge_syscall_call() : -ENOMEM;
+    int error = spec.pool ? wefti_charge_syscall_call() : wefti_is_forked() ? -ENOTRECOVERABLE : -ENOMEM;
     if (error) {
         unref(lookup);
         return error;

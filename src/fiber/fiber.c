@@ -6,6 +6,7 @@
 
 #include "fiber/slice.h"
 #include "fiber/switch.h"
+#include "sched/label.h"
 #include "task/account.h"
 
 /* -- Spawning -------------------------------------------------------------------------------------------- */
@@ -13,6 +14,8 @@
 /* The drop function of every fiber that needs one. */
 static void drop_fiber(void *state) {
     struct wefti_fiber *fiber = (struct wefti_fiber *)(void *)((char *)state - WEFTI_STATE_LARGE);
+    if (WEFTI_UNLIKELY(fiber->task.owns & WEFTI_LABELLED) && wefti_label_of(&fiber->task)->release)
+        wefti_label_of(&fiber->task)->release(fiber->task.pointer);
     if (fiber->account)
         wefti_account_close(fiber);
     if (fiber->owner)
@@ -58,13 +61,13 @@ INLINE void fill(struct weft_task *task, uint32_t yield_ops, const weft_fiber_sp
     struct wefti_fiber *fiber = wefti_fiber_of(task);
     task->name = spec->name ? spec->name : "fiber";
     task->poll = wefti_fiber_poll;
-    task->drop = owner || account ? drop_fiber : NULL;
-    task->layout = WEFTI_STATE_LARGE | WEFTI_IS_FIBER;
+    task->drop = owner || account || spec->release ? drop_fiber : NULL;
+    task->layout |= WEFTI_STATE_LARGE | WEFTI_IS_FIBER;
     task->home = 0;
     task->pointer = spec->arg;
     memset(&fiber->stack, 0, offsetof(struct wefti_fiber, waits_since) - offsetof(struct wefti_fiber, stack));
     fiber->stack_log2 = (uint8_t)log2;
-    fiber->look_log2 = WEFTI_SLICE_START;
+    fiber->look_after = WEFTI_SLICE_START;
     if (spec->migrate)
         fiber->migrate = true;
     if (spec->discard)
@@ -97,8 +100,14 @@ static int make(struct weft_runtime *rt, const weft_fiber_spec *spec, struct wef
     }
     if (WEFTI_UNLIKELY(!load_relaxed(&rt->has_fibers))) /* a hint: twice is harmless */
         first_fiber(rt);
+    uint64_t ops = account ? account->left.ops : 0;
     fill(room->task, rt->yield_ops, spec, log2, owner, account);
-    return 0;
+    if (WEFTI_LIKELY(!spec->release) || wefti_label_put(rt, room->task, spec->release))
+        return 0;
+    if (account)
+        account->left.ops = ops; /* without the slice that it got */
+    wefti_spawn_unroom(room);
+    return -ENOMEM;
 }
 
 int wefti_fiber_make(struct weft_runtime *rt, const weft_fiber_spec *spec, struct wefti_owner *owner,
@@ -126,7 +135,7 @@ void wefti_fiber_unmake(const struct wefti_room *room, const weft_fiber_spec *sp
         account->left.ops += (uint32_t)fiber->ops_left; /* the slice that it got when it was made */
     if (load_relaxed(&room->rt->limited)) /* as when it was made */
         wefti_account_return(room->rt, spec, account);
-    wefti_slab_give(&room->rt->slab, room->w ? &room->w->cache : NULL, room->task);
+    wefti_spawn_unroom(room);
 }
 
 int wefti_fiber_known(const weft_fiber_spec **spec, weft_fiber_spec *known) {
@@ -243,9 +252,7 @@ int weft_sleep_until(weft_deadline until) {
         int why = wefti_fiber_wait(wefti_fiber_of(wefti_current(w)), never, NULL, until, wefti_words(WEFTI_A_TIMER));
         return why == -ETIMEDOUT ? 0 : why;
     }
-    struct wefti_park park = {0};
-    while (wefti_clock() < until)
-        wefti_park_sleep(&park, until);
+    wefti_sleep_until(until);
     return 0;
 }
 

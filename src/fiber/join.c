@@ -183,12 +183,20 @@ static __attribute__((noinline)) int join_waiting(weft_task *handle, weft_result
     return error;
 }
 
+static __attribute__((noinline)) int yield_and_join(struct weft_task *handle, weft_result *result, int64_t until) {
+    wefti_slice_end(until);
+    if (!wefti_word_is_complete(&handle->word))
+        return join_waiting(handle, result, until);
+    read_result(handle, result);
+    return 0;
+}
+
 int weft_join(weft_task *handle, weft_result *result, weft_deadline until) {
     CHECK_HANDLE(handle);
     if (WEFTI_UNLIKELY(!handle))
         return -EINVAL;
     if (wefti_slice_spend(wefti_worker_self()))
-        wefti_slice_end(until);
+        return yield_and_join(handle, result, until);
     if (!wefti_word_is_complete(&handle->word))
         return join_waiting(handle, result, until);
     read_result(handle, result);

@@ -26,6 +26,8 @@ void wefti_meter_due(struct wefti_fiber *self);
 void wefti_meter_due_in_call(struct wefti_fiber *self);
 /* The same in a call that has paid: a new slice. */
 void wefti_meter_next(struct wefti_fiber *self);
+/* The same in a call that must not yield. */
+void wefti_meter_refill(struct wefti_fiber *self);
 /* Let others run, if it may be here. */
 void wefti_meter_yield(struct wefti_fiber *self);
 

@@ -45,24 +45,6 @@ static void give_stack(struct wefti_worker *w, struct wefti_stack *stack) {
     w->stacks.count++;
 }
 
-/* -- Failing ------------------------------------------------------------------------------------------------ */
-
-/* The fiber has failed.  If it belongs to no nursery or process, and nobody has a handle, nobody can learn of that: the first one of a runtime is
- * reported, all are counted. */
-static __attribute__((noinline)) void has_failed(struct wefti_worker *w, const struct wefti_fiber *fiber, int status) {
-    if (fiber->owner || status == -ECANCELED || (load_relaxed(&fiber->task.word) & WEFTI_JOINABLE)) /* a look */
-        return;
-    wefti_count(&w->counters.failed, 1);
-    if (load_relaxed(&w->rt->failed) || xchg_relaxed(&w->rt->failed, true)) /* one of them says it */
-        return;
-    char text[512], name[WEFTI_NAME_ROOM];
-    int size = snprintf(
-        text, sizeof text,
-        "weft: fiber \"%s\" has failed, and nobody has its handle: %s (weft_stats.failed counts the next ones)\n",
-        wefti_printable(fiber->task.name, name, sizeof name), weft_strerror(status));
-    wefti_write(2, text, size > 0 && (size_t)size < sizeof text ? (size_t)size : sizeof text - 1);
-}
-
 /* -- Choosing ----------------------------------------------------------------------------------------------- */
 
 void wefti_settle_left(struct wefti_worker *w) {
@@ -128,7 +110,7 @@ struct wefti_goal wefti_go_on(struct wefti_worker *w, struct wefti_stack *here, 
         }
         struct wefti_stack *stack = here && here->log2 == log2 ? here : take_stack(w, log2);
         if (WEFTI_UNLIKELY(!stack)) {
-            has_failed(w, fiber, -ENOMEM);
+            wefti_task_failed(w, &fiber->task, -ENOMEM);
             wefti_worker_finish(w, next, (weft_result){-ENOMEM, NULL});
             continue;
         }
@@ -179,6 +161,7 @@ void wefti_fiber_stop(struct wefti_fiber *self) {
     if (w->exceptions) /* nobody handles them any more */
         *w->exceptions = (struct wefti_exceptions){0};
     self->stack = NULL;
+    store_relaxed(&w->rt->fiber_was_stopped, true); /* read when the workers have ended */
     wefti_worker_finish(w, &self->task, (weft_result){-EDQUOT, NULL});
     wefti_look_at_resting(w);
     struct wefti_goal to = wefti_go_on(w, NULL, NULL);
@@ -252,7 +235,7 @@ static void runner(void *pass) {
                 w = wefti_worker_here(); /* it may have come to another */
             }
             if (WEFTI_UNLIKELY(result.status < 0))
-                has_failed(w, fiber, result.status);
+                wefti_task_failed(w, task, result.status);
             fiber->stack = NULL;
             wefti_worker_finish(w, task, result);
             to = go_on_fresh(w, stack);
@@ -271,14 +254,14 @@ weft_poll wefti_fiber_poll(struct weft_task *task, void *state) {
     struct wefti_stack *stack = fiber->stack;
     if (!stack) {
         if (!(stack = take_stack(w, fiber->stack_log2))) {
-            has_failed(w, fiber, -ENOMEM);
+            wefti_task_failed(w, &fiber->task, -ENOMEM);
             w->done = (weft_result){-ENOMEM, NULL};
             return WEFT_READY;
         }
         bind(w, task, stack);
     }
     give(w, task);
-    w->calls_left = w->central ? 1 : INT64_C(1) << fiber->look_log2;
+    w->calls_left = w->central ? 0 : fiber->look_after;
     if (w->exceptions) { /* whoever drives us, or waits in a poll, may be handling some */
         wefti_switch_exceptions(w, &w->native, stack, task, false);
     } else {

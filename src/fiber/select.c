@@ -55,24 +55,28 @@ bool wefti_waiters_has_other(struct wefti_waiters *list, const struct wefti_choi
     return false;
 }
 
-/* Put in a record for each case.  How many were put in; fewer than all: then one of them could happen now, or has, or *failure
+/* Does the case get a record?  Not a time, nor, in a select that does not wait, a descriptor: that is not watched for a look. */
+static bool gets_record(const weft_case *c, bool now) { return c->kind && c->kind->begin && (!now || !c->kind->hold); }
+
+/* Put in a record for each case that gets one.  How many cases were dealt with; fewer than all: then one of them could happen now, or has, or *failure
  * says why not. */
-static unsigned begin_all(struct select *s, int *failure) {
+static unsigned begin_all(struct select *s, bool now, int *failure) {
     store_relaxed(&s->choice.taken, 0); /* published by the things' locks */
-    *failure = wefti_waiter_init(&s->waiters[0]); /* also when there is no case: it has the park to sleep on */
+    /* Also when there is no case: it has the park to sleep on. */
+    *failure = now ? wefti_waiter_init_now(&s->waiters[0]) : wefti_waiter_init(&s->waiters[0]);
     if (*failure)
         return 0;
     for (unsigned i = 0; i < s->count; i++) {
         struct wefti_waiter *waiter = &s->waiters[i];
         if (i)
-            wefti_waiter_init(waiter); /* as the first */
+            (void)wefti_waiter_init_now(waiter); /* it cannot fail if the first has not */
         waiter->waker = s->waiters[0].waker; /* a thread sleeps in one place only */
         waiter->choice = &s->choice;
         waiter->index = i;
     }
     for (unsigned i = 0; i < s->count; i++) {
         weft_case *c = &s->cases[s->order[i]];
-        int in = c->kind && c->kind->begin ? c->kind->begin(c, &s->waiters[s->order[i]]) : 1;
+        int in = gets_record(c, now) ? c->kind->begin(c, &s->waiters[s->order[i]]) : 1;
         if (in <= 0) {
             *failure = in;
             return i;
@@ -81,17 +85,19 @@ static unsigned begin_all(struct select *s, int *failure) {
     return s->count;
 }
 
-/* Take out the first `count` of them; the choice has been made, or given up.  Then nobody knows of us any more: the index of the one that was
- * served, or -1. */
-static int end_all(struct select *s, unsigned count) {
+/* Take out the records of the first `count` cases; the choice has been made, or given up.  Then nobody knows of us any more: the index of the case
+ * that was served; -EAGAIN: one could have been served after that; -1: none. */
+static int end_all(struct select *s, bool now, unsigned count) {
     uint32_t taken = load_relaxed(&s->choice.taken); /* nobody changes it any more */
+    bool missed = false;
     for (unsigned i = 0; i < count; i++) {
         unsigned at = s->order[i];
         weft_case *c = &s->cases[at];
-        if (c->kind && c->kind->begin && at + 1 != taken) /* that one is out, and its thing may be gone */
-            c->kind->end(c, &s->waiters[at]);
+        if (gets_record(c, now) && at + 1 != taken && /* that one is out, and its thing may be gone */
+            c->kind->end(c, &s->waiters[at]))
+            missed = true;
     }
-    return taken == WEFTI_GIVEN_UP ? -1 : (int)taken - 1;
+    return taken != WEFTI_GIVEN_UP ? (int)taken - 1 : missed ? -EAGAIN : -1;
 }
 
 /* -- The call ------------------------------------------------------------------------------------------------ */
@@ -134,21 +140,45 @@ static int64_t earliest(const struct select *s, int64_t until, int *index) {
     return until;
 }
 
+/* None could happen when it was tried.  Are there several that can change independently, so that it takes records to know that of one moment?  Time
+ * only goes on. */
+static bool changes_meanwhile(const struct select *s) {
+    unsigned records = 0, descriptors = 0;
+    for (unsigned i = 0; i < s->count; i++) {
+        const struct weft_case_kind *kind = s->cases[i].kind;
+        if (kind && kind->begin)
+            ++*(kind->hold ? &descriptors : &records);
+    }
+    return records && records + descriptors > 1 && !wefti_is_forked(); /* a forked child is alone */
+}
+
+/* All records are in.  Descriptors have none: -EAGAIN if one of them is ready now. */
+static int look_at_descriptors(struct select *s) {
+    for (unsigned i = 0; i < s->count; i++) {
+        weft_case *c = &s->cases[i];
+        if (c->kind && c->kind->begin && c->kind->hold && c->kind->try_now(c))
+            return -EAGAIN;
+    }
+    return -ETIMEDOUT;
+}
+
 static int select_in(struct select *s, weft_deadline until) {
+    bool now = until <= 0;
     for (unsigned turn = 1;; turn++) {
-        int index = try_all(s), timer;
+        int index = try_all(s), timer = -1, why = 0;
         if (index >= 0)
             return index;
-        if (until <= 0)
+        if (now && !changes_meanwhile(s))
             return -ETIMEDOUT;
-        int64_t first = earliest(s, until, &timer);
-        int why = 0;
-        unsigned begun = begin_all(s, &why);
+        int64_t first = now ? 0 : earliest(s, until, &timer);
+        unsigned begun = begin_all(s, now, &why);
         if (!why)
-            why = begun == s->count ? wait_any(s, first) : -EAGAIN;
+            why = begun < s->count ? -EAGAIN : now ? look_at_descriptors(s) : wait_any(s, first);
         if (why)
             wefti_choice_give_up(&s->choice, s->waiters); /* or it is served after all */
-        index = end_all(s, begun);
+        index = end_all(s, now, begun);
+        if (index == -EAGAIN && (why == -ETIMEDOUT || why == -ECANCELED))
+            why = -EAGAIN;
         if (index >= 0) {
             if (fired(s, index))
                 return index;
@@ -162,7 +192,7 @@ static int select_in(struct select *s, weft_deadline until) {
             continue;
         if (why != -EAGAIN)
             return why;
-        if (s->sleep)
+        if (s->sleep && !now)
             continue; /* it has slept */
         if (turn % PATIENCE == 0) /* another select is at it, and gets in our way as we in its */
             wefti_thread_yield();
@@ -210,7 +240,7 @@ int weft_select(weft_case *cases, size_t count, weft_deadline until) {
     if (count > WEFT_SELECT_MAX || (count && !cases))
         return -EINVAL;
     wefti_slice_use(until);
-    int error = wefti_charge_channel_call();
+    int error = wefti_charge_channel_call(until);
     if (WEFTI_UNLIKELY(error != 0))
         return error;
     struct select s;

@@ -6,7 +6,12 @@
  *         sleep.  But it may have been served already through one of its earlier records, and the other side too: two choices would have to be won
  *         at once.  So a thing that finds, while a record is put in, that the case could happen, leaves it out and says so.  The
  *         select then takes all its records out; if none was served, it belongs to nobody, and tries again from the beginning.
- * Claim.  Exactly one case happens, and a case that can happen is not slept on.
+ * Now.    With WEFT_NOW a select that has tried all cases has looked at each of them at another moment: a value may have moved from a thing that was yet
+ *         to be tried into one that had been tried.  So it puts in its records, too, and gives up at once.  While all records are in, whatever comes is
+ *         served to one of them, or to somebody who came before; so if none is served, there was a moment when no case could happen.  Descriptors have no such
+ *         moment: they are asked once more while the records are in.
+ * Claim.  Exactly one case happens, and a case that can happen is not slept on.  A select that reports that nothing can happen is right about some moment of
+ *         the call, for all of its cases but descriptors at once.
  * Why.    Records are put in, served and taken out under the lock of their thing.  Under the lock of a thing that two selects share, one record
  *         goes in first, and the other select sees it.  While a select tries, it has no records anywhere: only it decides.
  * Rejected.  All locks at once, in order of address, as Go does: things here have locks of their own kinds.  A claim that can be
@@ -36,11 +41,12 @@ struct weft_case_kind {
     /* Put the record, which is initialised but for slot, into the thing's list: 1.  0: it could happen now, and was not put in.
      * A negative error: nor can it be.  NULL: the select itself wakes up, at c->at. */
     int (*begin)(weft_case *c, struct wefti_waiter *waiter);
-    /* Take the record out, if it is still in.  The thing must be there: see Select in wait.h. */
-    void (*end)(weft_case *c, struct wefti_waiter *waiter);
+    /* Take the record out, if it is still in.  The thing must be there: see Select in wait.h.  True: something that came for the record was kept until the
+     * select had given up, so it tries again from the beginning.  Things that serve at once return false. */
+    bool (*end)(weft_case *c, struct wefti_waiter *waiter);
     /* The record was served: set c->result.  False: for no reason, and the select tries again from the beginning. */
     bool (*served)(weft_case *c, struct wefti_waiter *waiter);
-    /* The select begins, and is over: the thing must not go meanwhile.  NULL: its owner sees to that. */
+    /* Of a descriptor.  The select begins, and is over: the thing must not go meanwhile.  NULL: its owner sees to that. */
     void (*hold)(weft_case *c);
     void (*drop)(weft_case *c);
     /* When it can happen without anybody serving the record; WEFT_NEVER: not so.  NULL: never so.  Asked before the records are put in, by

@@ -7,9 +7,10 @@
 
 #define SLICE INT64_C(1000000)  /* ns */
 #define LOOK_TIME (SLICE / 8)   /* ns between two looks at the clock, about */
-#define LOOK_MAX 1024           /* checkpoints between two looks, at most */
-#define SIM_CHECKPOINT 16       /* under sim, one of so many checkpoints yields */
-#define OWED_MAX 256            /* tasks that come first after a yield: twice the heavy calls of a slice */
+#define LOOK_AFTER_MAX 255 /* units; a byte, as WEFTI_SLICE_UNITS would need more room in a fiber than there is */
+#define LOOK_MAX 1024 /* checkpoints between two looks, at most */
+#define SIM_CHECKPOINT 16 /* under sim, one of so many checkpoints yields */
+#define OWED_MAX 256 /* tasks that come first after a yield: twice the heavy calls of a slice */
 
 /* -- The slice ------------------------------------------------------------------------------------------------ */
 
@@ -17,63 +18,66 @@
 static int64_t slice_clock(const struct wefti_worker *w) { return w->rt->sim || w->central ? 0 : wefti_clock(); }
 
 /* A central worker looks in each call whether it has been asked: that is two loads, and no clock. */
-static int64_t units_to_look(const struct wefti_worker *w, uint8_t look_log2) {
-    return w->central ? 1 : INT64_C(1) << look_log2;
+static int64_t units_to_look(const struct wefti_worker *w, uint8_t look_after) {
+    return w->central ? 1 : look_after + INT64_C(1);
 }
 
 /* The first look in this slice.  What was spent before it is counted from units_to_look. */
-static void begin(struct wefti_worker *w, int64_t now, uint8_t look_log2) {
+static void begin(struct wefti_worker *w, int64_t now, uint8_t look_after) {
     w->slice_polls = load_own(&w->counters.polls);
     w->slice_began = w->slice_looked = now;
     w->slice_spent = 0;
-    w->slice_given = units_to_look(w, look_log2);
+    w->slice_given = units_to_look(w, look_after) - 1;
     w->slice_looks = w->slice_left = 1;
 }
 
 static bool is_new(const struct wefti_worker *w) { return w->slice_polls != load_own(&w->counters.polls); }
 
-/* Units until the next look. */
-static void give_units(struct wefti_worker *w, uint8_t look_log2) {
-    int64_t rest = WEFTI_SLICE_UNITS - w->slice_spent, units = units_to_look(w, look_log2);
-    w->calls_left = w->slice_given = units < rest ? units : rest;
+/* Units until the next look.  fast: the last look_after units were measured and took less than LOOK_TIME; at the largest distance there
+ * is no other look before the end of the slice then. */
+static void give_units(struct wefti_worker *w, uint8_t look_after, bool fast) {
+    int64_t rest = WEFTI_SLICE_UNITS - w->slice_spent, units = units_to_look(w, look_after);
+    bool all = units > rest || (fast && look_after == LOOK_AFTER_MAX);
+    w->calls_left = w->slice_given = (all ? rest : units) - 1;
 }
 
 /* So many units took so long: how many fit between two looks? */
-static uint8_t adapt(uint8_t look_log2, int64_t units, int64_t took) {
+static uint8_t adapt(uint8_t look_after, int64_t units, int64_t took) {
     if (took < LOOK_TIME)
-        return look_log2 < WEFTI_SLICE_LOG2 ? look_log2 + 1 : look_log2;
-    while (look_log2 && took << look_log2 > units * LOOK_TIME)
-        look_log2--;
-    return look_log2;
+        return look_after < LOOK_AFTER_MAX ? (uint8_t)(2 * look_after + 1) : look_after;
+    while (look_after && took * (look_after + 1) > units * LOOK_TIME)
+        look_after /= 2;
+    return look_after;
 }
 
 /* The units have run out.  True: so has the slice.  False: calls_left is set anew. */
-static bool look(struct wefti_worker *w, uint8_t *look_log2) {
+static bool look(struct wefti_worker *w, uint8_t *look_after) {
     int64_t now = slice_clock(w);
     bool fresh = is_new(w);
     if (fresh)
-        begin(w, now, *look_log2);
+        begin(w, now, *look_after);
     int64_t units = w->slice_given - w->calls_left;
     units = units < WEFTI_SLICE_UNITS ? units : WEFTI_SLICE_UNITS; /* many calls that never suspend */
     if (!w->central) /* a fresh one has not been measured: taken to be fast, until there is a second look */
-        *look_log2 = adapt(*look_log2, units, fresh ? 0 : now - w->slice_looked);
+        *look_after = adapt(*look_after, units, fresh ? 0 : now - w->slice_looked);
     w->slice_looked = now;
     w->slice_spent += units;
-    w->calls_left = w->slice_given = 0; /* counted, should the slice not be renewed */
+    w->calls_left = w->slice_given = -1; /* counted, should the slice not be renewed */
     if (w->slice_spent >= WEFTI_SLICE_UNITS || now - w->slice_began >= SLICE ||
         (w->central && wefti_preempt_is_asked(w)))
         return true;
-    give_units(w, *look_log2);
+    give_units(w, *look_after, !fresh);
     return false;
 }
 
-static void renew(struct wefti_worker *w, int64_t now, uint8_t look_log2) {
-    begin(w, now, look_log2);
-    give_units(w, look_log2);
+static void renew(struct wefti_worker *w, int64_t now, uint8_t look_after) {
+    begin(w, now, look_after);
+    give_units(w, look_after, false);
 }
 
 /* A long slice is over: what waits for the clock or a descriptor has waited for that long. */
 static void look_soon(struct wefti_worker *w) {
+    wefti_worker_help(w, wefti_clock()); /* a tick of such slices takes long */
     if (w->look_left <= 1)
         return;
     wefti_worker_settle(w);
@@ -86,7 +90,7 @@ static bool others_wait(struct wefti_worker *w) {
     if (w->look_left || w->driven || w->help || w->rt->sim)
         return true;
     if (w->central)
-        return wefti_inject_waiting(&w->rt->inject) != 0;
+        return wefti_inject_waiting(&w->rt->inject) != 0 || wefti_control_has_more(w);
     if (w->unusual)
         return true;
     wefti_look_at_resting(w);
@@ -106,28 +110,39 @@ static void yield_slice(struct wefti_worker *w, struct wefti_fiber *self) {
         w->pinned_left = 0; /* the scheduler's tasks first */
     }
     wefti_fiber_preempt(w, self);
-    renew(w, slice_clock(w), self->look_log2);
+    renew(w, slice_clock(w), self->look_after);
+}
+
+/* A poll task, in a call that would suspend a fiber: it cannot yield here.  What it has spent is counted, and its next _poll call after at
+ * most one slice more finds the slice used up. */
+static void count_only(struct wefti_worker *w) {
+    if (look(w, &w->look_after))
+        w->calls_left = w->slice_given = w->central ? 0 : WEFTI_SLICE_UNITS;
 }
 
 void wefti_slice_end(weft_deadline until) {
     struct wefti_worker *w = wefti_worker_here();
     struct weft_task *task = w && until > 0 ? wefti_current(w) : NULL;
-    if (!task || !wefti_task_is_fiber(task))
+    if (!task)
         return;
+    if (!wefti_task_is_fiber(task)) {
+        count_only(w);
+        return;
+    }
     struct wefti_fiber *self = wefti_fiber_of(task);
-    if (!look(w, &self->look_log2))
+    if (!look(w, &self->look_after))
         return;
     if (!self->preempt_off && !wefti_deque_length(&w->jobs) && others_wait(w))
         yield_slice(w, self);
     else
-        renew(w, w->slice_looked, self->look_log2);
+        renew(w, w->slice_looked, self->look_after);
 }
 
 bool wefti_slice_poll_end(struct wefti_worker *w, struct weft_task *self) {
-    if (!w || !self || wefti_current(w) != self || wefti_task_is_fiber(self) || !look(w, &w->look_log2))
+    if (!w || !self || wefti_current(w) != self || wefti_task_is_fiber(self) || !look(w, &w->look_after))
         return false;
     if (!others_wait(w)) {
-        renew(w, w->slice_looked, w->look_log2);
+        renew(w, w->slice_looked, w->look_after);
         return false;
     }
     if (w->slice_looked - w->slice_began >= LOOK_TIME)
@@ -142,7 +157,7 @@ bool wefti_slice_poll_end(struct wefti_worker *w, struct weft_task *self) {
 static bool slice_is_over(struct wefti_worker *w, const struct wefti_fiber *self) {
     int64_t now = wefti_clock();
     if (is_new(w)) {
-        begin(w, now, self->look_log2);
+        begin(w, now, self->look_after);
         return false;
     }
     int64_t took = now - w->slice_began;
@@ -181,7 +196,7 @@ int weft_checkpoint(void) {
     } else if (w->central && WEFTI_UNLIKELY(wefti_preempt_is_asked(w))) {
         if (!self->preempt_off)
             preempt(w, self);
-    } else if (WEFTI_UNLIKELY(w->calls_left <= 0)) { /* spent by calls that did not suspend */
+    } else if (WEFTI_UNLIKELY(w->calls_left < 0)) { /* spent by calls that did not suspend */
         wefti_slice_end(WEFT_NEVER);
     } else if (!w->central && (is_new(w) || --w->slice_left == 0) && slice_is_over(w, self) && !self->preempt_off) {
         look_soon(w);

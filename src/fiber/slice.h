@@ -11,14 +11,15 @@
  *         A fiber does not yield here between a fork and its join, nor with preemption off, nor outside its own code (drop functions).
  *         Such a yield does not count as a preemption (R32).  A fiber that may migrate comes back to the same worker: the code
  *         around the call does not expect a move.
- * Words.  calls_left  the worker's: units until the next look; set when a task begins to run, written by the worker alone
- *         look_log2   the fiber's (the worker's, for poll tasks): units from one look to the next, as a power of two.  It adapts, so
- *                     that looks are about 1/8 ms apart while calls are slow, and a slice has one look while they are fast: a loop
- *                     with 1 ms of its own work between two calls is noticed, and the clock is not read in each call.  The first look in a slice
- *                     cannot tell how long the calls before it took, and doubles the distance: a fiber that suspends after a few calls
- *                     has no look at all.
+ * Words.  calls_left  the worker's: units that calls may spend before the next look.  The call that takes it below 0 looks.  Set when a
+ *                     task begins to run, written by the worker alone.
+ *         look_after  the fiber's (the worker's, for poll tasks): what calls_left is set to, 2^n - 1.  It adapts, so that looks are about
+ *                     1/8 ms apart while calls are slow, and a slice has two looks while they are fast: a loop with 1 ms of its own
+ *                     work between two calls is noticed, and the clock is not read in each call.  The first look in a slice cannot
+ *                     tell how long the calls before it took, and doubles the distance: a fiber that suspends after a few calls has no
+ *                     look at all.
  * Bound.  In time a slice has about 1 ms and two calls, with one exception: calls that become slower are noticed at the next look.
- *         That is up to 2^look_log2 units away, for a new fiber 2 * 2^WEFTI_SLICE_START.
+ *         That is up to 768 units away, for a new fiber 2 * (WEFTI_SLICE_START + 1).
  */
 #ifndef WEFTI_FIBER_SLICE_H
 #define WEFTI_FIBER_SLICE_H
@@ -26,20 +27,19 @@
 #include "fiber/fiber.h"
 #include "sched/sched.h"
 
-#define WEFTI_SLICE_LOG2 10
-#define WEFTI_SLICE_UNITS (INT64_C(1) << WEFTI_SLICE_LOG2)
+#define WEFTI_SLICE_UNITS 1024
 #define WEFTI_SLICE_HEAVY 8
 
 /* A fiber begins to run on `w`: a new slice. */
 static inline void wefti_slice_begin(struct wefti_worker *w, const struct wefti_fiber *fiber) {
-    w->calls_left = INT64_C(1) << fiber->look_log2;
+    w->calls_left = fiber->look_after;
 }
 
 /* A call spends.  True: call wefti_slice_end, if the call may suspend.  w: the calling worker, or NULL, of which it says true as well: a
  * plain thread takes the slow path, where it finds that it has no slice. */
-static inline bool wefti_slice_spend(struct wefti_worker *w) { return WEFTI_UNLIKELY(!w || --w->calls_left <= 0); }
+static inline bool wefti_slice_spend(struct wefti_worker *w) { return WEFTI_UNLIKELY(!w || --w->calls_left < 0); }
 static inline bool wefti_slice_spend_heavy(struct wefti_worker *w) {
-    return WEFTI_UNLIKELY(!w || (w->calls_left -= WEFTI_SLICE_HEAVY) <= 0);
+    return WEFTI_UNLIKELY(!w || (w->calls_left -= WEFTI_SLICE_HEAVY) < 0);
 }
 
 /* A call that never suspends spends. */

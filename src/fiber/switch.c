@@ -144,7 +144,7 @@ static __attribute__((noinline)) struct wefti_goal queue_and_find(struct wefti_w
     return find_next(w);
 }
 
-/* Back from a yield, and woken or cancelled meanwhile. */
+/* Back from a yield, and woken, cancelled or asked to end meanwhile. */
 static __attribute__((noinline)) int enter_marked(struct wefti_fiber *self) {
     wefti_word_enter(&self->task.word);
     return wefti_fiber_must_end(self) ? -ECANCELED : 0;
@@ -227,7 +227,7 @@ static inline void wait_begin(struct wefti_worker *w, struct wefti_fiber *self, 
 
 void wefti_fiber_will_wait(struct wefti_fiber *self, const char *what) { wait_begin(wefti_worker_here(), self, what); }
 
-/* The rest of wefti_fiber_wait: with an alarm, or cancelled. */
+/* The rest of wefti_fiber_wait: with an alarm, or of a fiber that is to end. */
 static __attribute__((noinline)) int wait_at_most(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg,
                                                   int64_t until) {
     struct wefti_alarm *alarm = &self->stack->alarm;
@@ -240,7 +240,7 @@ static __attribute__((noinline)) int wait_at_most(struct wefti_fiber *self, bool
         int64_t next = until; /* when to look again */
         bool rang = set != WEFT_NEVER && load_relaxed(&alarm->timer.rang); /* wefti_alarm_clear acquires */
         uint64_t word = load_acquire(&self->task.word); /* pairs with wefti_word_cancel_for: `grace` */
-        if (WEFTI_UNLIKELY(word & WEFTI_CANCELLED)) {
+        if (WEFTI_UNLIKELY(wefti_word_is_to_end(word))) {
             error = -ECANCELED;
             int64_t grace = wefti_fiber_grace(self, word);
             if (grace == 0 || (rang && grace == set))
@@ -277,7 +277,7 @@ static inline __attribute__((always_inline)) int wait_for(struct wefti_worker *w
     if (until != WEFT_NEVER)
         return wait_at_most(self, ready, arg, until);
     while (!ready(arg)) {
-        if (WEFTI_UNLIKELY(load_relaxed(&self->task.word) & WEFTI_CANCELLED)) /* a hint; it looks again */
+        if (WEFTI_UNLIKELY(wefti_word_is_to_end(load_relaxed(&self->task.word)))) /* a hint; it looks again */
             return wait_at_most(self, ready, arg, until);
         w = suspend(w, self);
     }
@@ -302,7 +302,7 @@ int wefti_fiber_wait_late(struct wefti_fiber *self, _Atomic uint32_t *flag, int6
     int error = 0;
     wait_begin(w, self, what);
     while (!is_set(flag)) {
-        if (WEFTI_UNLIKELY(load_relaxed(&self->task.word) & WEFTI_CANCELLED)) /* a hint; it looks again */
+        if (WEFTI_UNLIKELY(wefti_word_is_to_end(load_relaxed(&self->task.word)))) /* a hint; it looks again */
             return wait_at_most(self, is_set, flag, until);
         bool rang = late->when != WEFT_NEVER && load_relaxed(&late->alarm.timer.rang); /* wefti_late_clear acquires */
         if (WEFTI_UNLIKELY(rang || late->when > until)) {

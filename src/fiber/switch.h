@@ -87,10 +87,15 @@ int wefti_fiber_wait_late(struct wefti_fiber *self, _Atomic uint32_t *flag, int6
 /* Suspend the running fiber until ready(arg), cancelled or not. */
 void wefti_fiber_wait_always(struct wefti_fiber *self, bool (*ready)(void *arg), void *arg, const char *what);
 
-/* Cancelled, and no shield protects it (any more). */
+/* The running fiber was cancelled, or its process has an unread request to end, and no shield protects it (any more): its waits fail. */
 bool wefti_fiber_grace_is_over(struct wefti_fiber *self, uint64_t word);
 static inline bool wefti_fiber_must_end(struct wefti_fiber *self) {
     uint64_t word = load_relaxed(&self->task.word); /* a flag, nothing behind it */
+    return WEFTI_UNLIKELY(wefti_word_is_to_end(word)) && wefti_fiber_grace_is_over(self, word);
+}
+/* The same of a fiber that was cancelled, which is for good.  A request to end does not count. */
+static inline bool wefti_fiber_is_cancelled(struct wefti_fiber *self) {
+    uint64_t word = load_relaxed(&self->task.word); /* as there */
     return WEFTI_UNLIKELY(word & WEFTI_CANCELLED) && wefti_fiber_grace_is_over(self, word);
 }
 

@@ -8,6 +8,12 @@
 
 #define LOOKS 64u /* between two turns of other threads */
 
+/* It waits as a thread. */
+static void init_thread(struct wefti_waiter *waiter) {
+    store_relaxed(&waiter->park.word, WEFTI_UNPARKED);
+    waiter->waker = wefti_waker_thread(&waiter->park);
+}
+
 int wefti_waiter_init(struct wefti_waiter *waiter) {
     struct wefti_worker *w = wefti_worker_here();
     struct weft_task *task = w ? wefti_current(w) : NULL;
@@ -18,10 +24,19 @@ int wefti_waiter_init(struct wefti_waiter *waiter) {
     } else {
         if (WEFTI_UNLIKELY(wefti_is_forked())) /* nobody is left who could serve it */
             return -ENOTRECOVERABLE;
-        store_relaxed(&waiter->park.word, WEFTI_UNPARKED);
-        waiter->waker = wefti_waker_thread(&waiter->park);
+        init_thread(waiter);
     }
     return 0;
+}
+
+/* Of a poll task: should it be served before it has given up, its thread waits for the token, which is on its way. */
+int wefti_waiter_init_now(struct wefti_waiter *waiter) {
+    int error = wefti_waiter_init(waiter);
+    if (error == -EINVAL) {
+        init_thread(waiter);
+        error = 0;
+    }
+    return error;
 }
 
 struct any {

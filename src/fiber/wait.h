@@ -72,6 +72,8 @@ struct wefti_waiters {
 
 /* The calling fiber or thread is to wait.  0; -EINVAL (in a poll task).  Cheap: also for waits that turn out to be none. */
 int wefti_waiter_init(struct wefti_waiter *waiter);
+/* The same of a caller that will give up at once: a poll task, too. */
+int wefti_waiter_init_now(struct wefti_waiter *waiter);
 /* The same for a task that is known: a fiber, or a poll task, whose record lives in its state. */
 static inline void wefti_waiter_init_task(struct wefti_waiter *waiter, struct weft_task *self) {
     waiter->linked = false;

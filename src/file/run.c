@@ -27,7 +27,11 @@ ssize_t wefti_file_run_paid(wefti_file_fn *fn, void *arg, const char *name, weft
     spec.fn = perform;
     spec.arg = &job;
     spec.name = name;
+    bool plain = !wefti_worker_here(); /* then the job runs here, and has files open and memory allocated */
+    int cancel = plain ? wefti_cancel_off() : 0;
     int error = weft_blocking_call(&spec, NULL, until);
+    if (plain)
+        wefti_cancel_on(cancel);
     return error ? error : job.result;
 }
 

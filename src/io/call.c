@@ -98,14 +98,13 @@ struct bytes {
  * well. */
 enum on_ring { AS_ELSEWHERE, WHEN_IT_WOULD_WAIT, ALWAYS };
 
-static ssize_t do_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full,
-                       enum on_ring on_ring, int64_t until) {
-    struct wefti_worker *w = wefti_worker_here();
+static ssize_t call_on(struct wefti_worker *w, struct weft_io *io, int direction, wefti_desc_fn *call, void *arg,
+                       size_t full, enum on_ring on_ring, int64_t until) {
     ssize_t result = begin(w, until);
     if (WEFTI_UNLIKELY(result))
         return result;
     if (WEFTI_UNLIKELY(load_relaxed(&wefti_accounts_exist))) { /* a hint */
-        if ((result = wefti_charge_caller(&wefti_cost_syscall)))
+        if ((result = wefti_charge_caller_until(&wefti_cost_syscall, until)))
             return result;
         w = wefti_worker_here();
     }
@@ -154,6 +153,17 @@ static ssize_t do_call(struct weft_io *io, int direction, wefti_desc_fn *call, v
     return result;
 }
 
+/* A plain thread that is cancelled in the midst of it would stay a user of the descriptor. */
+static ssize_t do_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full,
+                       enum on_ring on_ring, int64_t until) {
+    struct wefti_worker *w = wefti_worker_here();
+    int cancel = WEFTI_LIKELY(w != NULL) ? 0 : wefti_cancel_off();
+    ssize_t result = call_on(w, io, direction, call, arg, full, on_ring, until);
+    if (WEFTI_UNLIKELY(!w))
+        wefti_cancel_on(cancel);
+    return result;
+}
+
 ssize_t wefti_desc_call(struct weft_io *io, int direction, wefti_desc_fn *call, void *arg, size_t full, int64_t until) {
     return do_call(io, direction, call, arg, full, AS_ELSEWHERE, until);
 }
@@ -199,9 +209,12 @@ ssize_t wefti_desc_try(struct weft_io *io, int direction, wefti_desc_fn *call, v
     io->users++;
     uint32_t seen = io->events[direction]; /* C1 */
     wefti_desc_unlock(io);
+    int cancel = w ? 0 : wefti_cancel_off(); /* as do_call */
     result = wefti_desc_try_call(io, w, direction, call, arg, full, seen);
     if (direction == WEFTI_OUT)
         wefti_write_release(io);
     wefti_desc_leave_locked(io);
+    if (!w)
+        wefti_cancel_on(cancel);
     return result;
 }

@@ -115,7 +115,10 @@ static void end(struct weft_io *io, int direction, struct wefti_waiter *waiter) 
     wefti_desc_unlock(io);
 }
 
-void wefti_case_end(weft_case *c, struct wefti_waiter *waiter) { end(io_of(c), direction_of(c), waiter); }
+bool wefti_case_end(weft_case *c, struct wefti_waiter *waiter) {
+    end(io_of(c), direction_of(c), waiter);
+    return false;
+}
 
 bool wefti_case_served(weft_case *c, struct wefti_waiter *waiter) {
     (void)waiter;
@@ -226,7 +229,10 @@ static int begin_fd(weft_case *c, struct wefti_waiter *waiter) {
     return error ? error : 1;
 }
 
-static void end_fd(weft_case *c, struct wefti_waiter *waiter) { end(io_of(c), WEFTI_IN, waiter); }
+static bool end_fd(weft_case *c, struct wefti_waiter *waiter) {
+    end(io_of(c), WEFTI_IN, waiter);
+    return false;
+}
 
 static bool served_fd(weft_case *c, struct wefti_waiter *waiter) {
     (void)waiter;

@@ -12,7 +12,7 @@ void wefti_case_hold(weft_case *c);
 void wefti_case_drop(weft_case *c);
 bool wefti_case_try(weft_case *c);
 int wefti_case_begin(weft_case *c, struct wefti_waiter *waiter);
-void wefti_case_end(weft_case *c, struct wefti_waiter *waiter);
+bool wefti_case_end(weft_case *c, struct wefti_waiter *waiter);
 bool wefti_case_served(weft_case *c, struct wefti_waiter *waiter);
 extern const struct wefti_case_sleep wefti_case_sleep;
 

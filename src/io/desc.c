@@ -114,7 +114,7 @@ int weft_io_open(int fd, unsigned flags, weft_io **out) {
 
 int weft_io_fd(const weft_io *io) { return io ? io->fd : -EINVAL; }
 
-int wefti_desc_finish(struct weft_io *io) {
+static int finish(struct weft_io *io) {
     int result = 0;
     if (io->layer) {
         wefti_layer_discard(io);
@@ -128,6 +128,15 @@ int wefti_desc_finish(struct weft_io *io) {
     }
     wefti_bias_reset(&io->lock, wefti_worker_here()); /* whoever has it next is not to pay for us */
     give(io);
+    return result;
+}
+
+int wefti_desc_finish(struct weft_io *io) {
+    if (wefti_worker_here())
+        return finish(io);
+    int cancel = wefti_cancel_off(); /* close is a cancellation point */
+    int result = finish(io);
+    wefti_cancel_on(cancel);
     return result;
 }
 

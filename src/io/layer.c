@@ -76,7 +76,7 @@ static int check(const weft_stream_call *call) {
     } else {
         error = wefti_desc_begin(call->until);
         if (!error)
-            error = wefti_charge_syscall_call();
+            error = wefti_charge_caller_until(&wefti_cost_syscall, call->until);
     }
     return error;
 }

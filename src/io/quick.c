@@ -16,7 +16,7 @@
 static inline bool begin_quickly(struct weft_io *io, struct wefti_worker *w) {
     struct weft_task *task = w ? wefti_current(w) : NULL;
     if (WEFTI_UNLIKELY(!io->plain || !task || !wefti_task_is_fiber(task) ||
-                       (load_relaxed(&task->word) & WEFTI_CANCELLED) || /* a flag, nothing behind it */
+                       wefti_word_is_to_end(load_relaxed(&task->word)) || /* a flag, nothing behind it */
                        load_relaxed(&wefti_accounts_exist) || /* a hint */
                        wefti_slice_spend_heavy(w) || !wefti_bias_own(&io->lock, w)))
         return false;

@@ -130,7 +130,7 @@ void wefti_nursery_owner_unshielded(struct wefti_fiber *fiber) {
         n->shielded = false;
     }
     wefti_lock_give(&fiber->lock);
-    if (some && wefti_fiber_must_end(fiber)) /* recheck: who cancelled us before left them alone */
+    if (some && wefti_fiber_is_cancelled(fiber)) /* recheck: who cancelled us before left them alone */
         wefti_nursery_owner_cancelled(fiber);
 }
 

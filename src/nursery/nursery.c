@@ -236,7 +236,7 @@ static void bind(struct wefti_nursery *n, struct wefti_fiber *fiber) {
     n->owned.below = fiber->owned;
     fiber->owned = &n->owned;
     wefti_lock_give(&fiber->lock);
-    if (wefti_fiber_must_end(fiber)) /* recheck: who cancelled us before saw an older list */
+    if (wefti_fiber_is_cancelled(fiber)) /* recheck: who cancelled us before saw an older list */
         wefti_nursery_cancel(n, WEFT_REASON_PARENT);
 }
 

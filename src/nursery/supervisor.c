@@ -3,7 +3,8 @@
  * What.   The supervisor is the fiber that calls weft_supervise; all decisions are made there, one after the other (supervise/policy.h).  A child that
  *         begins or ends marks its slot and serves the supervisor, under the nursery's lock (an end: nursery.h, C1, just before it leaves).
  *         So does one that is exhausted, with a user's claim on its fund, which may be destroyed when the child has ended otherwise.
- * Who.    A slot's `begun`, `ended`, `status`, `lacks` and `fund`, and `waiters`: under the nursery's lock.  All else is the supervisor's.
+ * Who.    A slot's `begun`, `ended`, `news`, `status`, `lacks` and `fund`, and `news` and `waiters`: under the nursery's lock.  All else is the
+ *         supervisor's.
  */
 #include "budget/fund.h"
 #include "fiber/slice.h"
@@ -15,6 +16,7 @@ struct slot {
     const weft_supervised_fiber *child;
     struct weft_task *task; /* a handle; NULL: it does not run */
     bool begun, ended;
+    bool news; /* `ended` or `lacks`, and the supervisor does not know yet */
     int status;
     const char *lacks; /* it is exhausted, and the supervisor does not know yet */
     struct weft_fund *fund; /* of one that was exhausted: counted as a user of it; NULL: none */
@@ -24,6 +26,7 @@ struct supervisor {
     struct wefti_sup sup; /* first */
     weft_nursery nursery;
     struct wefti_waiters waiters; /* the supervisor, if it waits */
+    size_t news; /* slots that have some */
     struct slot *slots;
 };
 
@@ -35,6 +38,16 @@ static struct supervisor *supervisor_of(struct wefti_sup *sup) { return (struct 
 static wefti_waker serve(struct supervisor *sup) {
     struct wefti_waiter *waiter = wefti_waiters_take(&sup->waiters);
     return waiter ? wefti_waiter_serve(waiter) : 0;
+}
+
+static void set_news(struct slot *slot) {
+    slot->sup->news += !slot->news;
+    slot->news = true;
+}
+
+static void clear_news(struct slot *slot) {
+    slot->sup->news -= slot->news;
+    slot->news = false;
 }
 
 static int run_slot(void *arg) {
@@ -73,6 +86,7 @@ static bool is_exhausted(struct wefti_nursery *n, struct wefti_fiber *fiber, con
     wefti_lock_take(&n->lock);
     slot->lacks = what;
     slot->fund = fund;
+    set_news(slot);
     wefti_waker waker = serve(sup);
     wefti_lock_give(&n->lock);
     if (waker)
@@ -90,6 +104,7 @@ static wefti_waker has_ended_now(struct wefti_nursery *n, struct wefti_fiber *fi
     if (slot->status == -ECANCELED && weft_task_cancel_reason(&fiber->task) == WEFT_REASON_BUDGET)
         slot->status = -EDQUOT; /* it was refused, which is a failure here */
     slot->ended = true;
+    set_news(slot);
     return serve(slot->sup);
 }
 
@@ -120,6 +135,8 @@ static bool reap(struct wefti_sup *sup, size_t at, int *status) {
     struct wefti_nursery *n = wefti_nursery_of(&supervisor_of(sup)->nursery);
     wefti_lock_take(&n->lock);
     bool ended = slot->ended;
+    if (ended)
+        clear_news(slot);
     wefti_lock_give(&n->lock);
     if (!ended)
         return false;
@@ -135,13 +152,12 @@ static bool reap(struct wefti_sup *sup, size_t at, int *status) {
 /* What the supervisor may wait for, under the nursery's lock: of that child, or of any. */
 typedef bool sup_event(const struct supervisor *sup, size_t at);
 static bool has_ended(const struct supervisor *sup, size_t at) { return sup->slots[at].ended; }
-static bool has_begun(const struct supervisor *sup, size_t at) { return sup->slots[at].begun || sup->slots[at].ended; }
+static bool has_begun_or_ended(const struct supervisor *sup, size_t at) {
+    return sup->slots[at].begun || sup->slots[at].ended;
+}
 static bool any_news(const struct supervisor *sup, size_t at) {
     (void)at;
-    for (size_t i = 0; i < sup->sup.count; i++)
-        if (sup->slots[i].task && (sup->slots[i].ended || sup->slots[i].lacks))
-            return true;
-    return false;
+    return sup->news;
 }
 
 /* Until it has come about, or something else has: then *early.  `firmly`: also when the supervisor is cancelled. */
@@ -186,20 +202,37 @@ static int wait(struct wefti_sup *sup, int64_t until) {
 }
 
 static void see_begin(struct wefti_sup *sup, size_t at) {
-    wait_for(supervisor_of(sup), has_begun, at, WEFT_NEVER, false);
+    wait_for(supervisor_of(sup), has_begun_or_ended, at, WEFT_NEVER, false);
+}
+
+static bool has_begun(struct wefti_sup *sup, size_t at) {
+    struct wefti_nursery *n = wefti_nursery_of(&supervisor_of(sup)->nursery);
+    wefti_lock_take(&n->lock);
+    bool begun = supervisor_of(sup)->slots[at].begun;
+    wefti_lock_give(&n->lock);
+    return begun;
 }
 
 static bool goes_on(struct wefti_sup *sup) {
     return weft_nursery_state_of(&supervisor_of(sup)->nursery) == WEFT_NURSERY_OPEN;
 }
 
-static void stop(struct wefti_sup *sup, size_t at) {
+/* A fiber is cancelled wherever it waits; its shields hold until then. */
+static int ask(struct wefti_sup *sup, size_t at, int64_t until) {
     struct slot *slot = &supervisor_of(sup)->slots[at];
-    int64_t grace = sup->config.grace;
-    if (grace) /* as in cancel.c */
-        wefti_fiber_limit(wefti_fiber_of(slot->task), weft_after(grace));
+    if (until != WEFT_NEVER) /* as in cancel.c */
+        wefti_fiber_limit(wefti_fiber_of(slot->task), until);
     wefti_cancel(slot->task, WEFT_REASON_FAILURE);
-    if (!wait_for(supervisor_of(sup), has_ended, at, WEFT_NEVER, false))
+    return 0;
+}
+
+static int await(struct wefti_sup *sup, size_t at, int64_t until) {
+    return wait_for(supervisor_of(sup), has_ended, at, until, false);
+}
+
+/* Its time is over, or the supervisor is to end. */
+static void force(struct wefti_sup *sup, size_t at) {
+    if (!await(sup, at, WEFT_NEVER))
         return;
     /* We are to end, and so are all of them, also if a shield was over us: theirs hold no longer than that. */
     struct wefti_nursery *n = wefti_nursery_of(&supervisor_of(sup)->nursery);
@@ -216,6 +249,8 @@ static const char *exhausted(struct wefti_sup *sup, size_t at) {
     wefti_lock_take(&n->lock);
     const char *lacks = slot->lacks;
     slot->lacks = NULL;
+    if (!slot->ended)
+        clear_news(slot);
     wefti_lock_give(&n->lock);
     return lacks;
 }
@@ -236,8 +271,8 @@ static void complain(struct wefti_sup *sup, size_t at, const char *what, const c
     wefti_report_exhausted(name ? name : "child", what, then);
 }
 
-static const struct wefti_sup_kind fibers = {start,   see_begin, reap,     wait,   stop,
-                                             goes_on, exhausted, recharge, refuse, complain};
+static const struct wefti_sup_kind fibers = {start, see_begin, has_begun, reap,     wait,   ask,     await,
+                                             force, goes_on,   exhausted, recharge, refuse, complain};
 
 /* -- The call ------------------------------------------------------------------------------------------------------- */
 
@@ -252,7 +287,8 @@ int weft_supervise(const weft_supervisor_config *given, const weft_supervised_fi
     for (size_t i = 0; i < count; i++)
         if (!children[i].fn || (unsigned)children[i].restart > WEFT_RESTART_TEMPORARY)
             return -EINVAL;
-    size_t bytes = count * (sizeof *sup.slots + sizeof *sup.sup.children) + sup.sup.config.intensity * sizeof(int64_t);
+    size_t allowed = wefti_sup_allowed(&sup.sup.config);
+    size_t bytes = count * (sizeof *sup.slots + sizeof *sup.sup.children) + allowed * sizeof(int64_t);
     sup.slots = wefti_alloc(bytes);
     if (!sup.slots)
         return -ENOMEM;
@@ -260,7 +296,8 @@ int weft_supervise(const weft_supervisor_config *given, const weft_supervised_fi
     sup.sup.restarts = (int64_t *)(void *)(sup.sup.children + count);
     for (size_t i = 0; i < count; i++) {
         sup.slots[i] = (struct slot){.sup = &sup, .child = &children[i]};
-        sup.sup.children[i] = (struct wefti_sup_child){.restart = children[i].restart};
+        int64_t grace = sup.sup.config.grace ? sup.sup.config.grace : WEFT_NEVER;
+        sup.sup.children[i] = (struct wefti_sup_child){.restart = children[i].restart, .shutdown = grace};
     }
     weft_nursery_config config = WEFT_NURSERY_CONFIG_INIT;
     config.name = "a supervisor";

@@ -25,6 +25,12 @@
 #endif
 
 __thread void *wefti_self_ptr __attribute__((tls_model("initial-exec")));
+__thread uint64_t wefti_thread_number __attribute__((tls_model("initial-exec")));
+
+uint64_t wefti_thread_number_take(void) {
+    static _Atomic uint64_t last;
+    return wefti_thread_number = WEFTI_THREAD | (add_relaxed(&last, 8) + 8); /* a number, nothing behind it */
+}
 #ifdef WEFTI_FENCE_BY_RMW
 _Atomic int wefti_fence_word;
 #endif
@@ -88,6 +94,14 @@ static void *thread_main(void *raw) {
         pthread_setspecific(end_key, NULL);
     return NULL;
 }
+
+int wefti_cancel_off(void) {
+    int before = PTHREAD_CANCEL_ENABLE;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return before;
+}
+
+void wefti_cancel_on(int before) { pthread_setcancelstate(before, NULL); }
 
 int wefti_thread_start(struct wefti_thread *thread, void (*fn)(void *), void *arg, const char *name) {
     if (wefti_fault_here())
@@ -257,6 +271,17 @@ int wefti_futex_wait(_Atomic uint32_t *word, uint32_t expect, int64_t until) {
     return errno != ETIMEDOUT ? -EAGAIN : limit < until ? 0 : -ETIMEDOUT;
 }
 
+void wefti_sleep_until(int64_t until) {
+    struct timespec at = {until / 1000000000, until % 1000000000};
+    while (wefti_clock() < until) {
+        if (wefti_is_forked() && until == INT64_MAX) {
+            _Atomic uint32_t never = 0;
+            wefti_futex_wait(&never, 0, until); /* says why it ends the process */
+        }
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+    }
+}
+
 int wefti_futex_wake(_Atomic uint32_t *word, int count) {
     long r = syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
     return r > 0 ? (int)r : 0;
@@ -339,6 +364,14 @@ void wefti_map_now(void *memory, size_t size) {
 #endif
 }
 
+void wefti_unmap_reserve(void *memory, size_t size) {
+#ifdef WEFTI_MEMORY_CHECKED
+    wefti_memory_live(memory, size); /* as wefti_unmap */
+#endif
+    /* Without a mapping to put there, the old one stays as it is. */
+    (void)!mmap(memory, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
 void wefti_unmap(void *memory, size_t size) {
 #ifdef WEFTI_MEMORY_CHECKED
     wefti_memory_live(memory, size); /* the next owner of these addresses is not to inherit the marks */
@@ -365,7 +398,7 @@ const char *wefti_env(const char *name) { return getenv(name); }
 int wefti_write(int fd, const void *bytes, size_t size) {
     const char *next = bytes;
     while (size) {
-        ssize_t n = write(fd, next, size);
+        ssize_t n = syscall(SYS_write, fd, next, size); /* no cancellation point */
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)

@@ -63,11 +63,11 @@ bool wefti_poller_cancel(struct wefti_poller *poller, void *tag) { return poller
 
 void wefti_poke(int poke) {
     uint64_t one = 1;
-    while (write(poke, &one, sizeof one) < 0 && errno == EINTR)
+    while (syscall(SYS_write, poke, &one, sizeof one) < 0 && errno == EINTR) /* no cancellation point */
         ;
 }
 
-int wefti_fds_sleep(const struct wefti_fd_wish *wishes, unsigned count, int poke, int64_t until) {
+static int fds_sleep(const struct wefti_fd_wish *wishes, unsigned count, int poke, int64_t until) {
     struct pollfd set[WEFTI_WISHES_MAX + 1];
     count = count < WEFTI_WISHES_MAX ? count : WEFTI_WISHES_MAX;
     for (unsigned i = 0; i < count; i++) {
@@ -98,6 +98,13 @@ int wefti_fds_sleep(const struct wefti_fd_wish *wishes, unsigned count, int poke
     }
 }
 
+int wefti_fds_sleep(const struct wefti_fd_wish *wishes, unsigned count, int poke, int64_t until) {
+    int cancel = wefti_cancel_off(); /* the caller's record is in a list, and its stack would be gone */
+    int state = fds_sleep(wishes, count, poke, until);
+    wefti_cancel_on(cancel);
+    return state;
+}
+
 int wefti_fd_sleep(int fd, uint32_t what, int poke, int64_t until) {
     struct wefti_fd_wish one = {fd, what};
     return wefti_fds_sleep(&one, 1, poke, until);
@@ -107,7 +114,11 @@ int wefti_fd_state(int fd, uint32_t what) {
     struct pollfd one = {.fd = fd};
     one.events |= what & WEFTI_READABLE ? POLLIN : 0;
     one.events |= what & WEFTI_WRITABLE ? POLLOUT : 0;
-    if (poll(&one, 1, 0) <= 0)
+    int cancel = wefti_self() ? 0 : wefti_cancel_off(); /* of a plain thread: as in wefti_fds_sleep */
+    int count = poll(&one, 1, 0);
+    if (!wefti_self())
+        wefti_cancel_on(cancel);
+    if (count <= 0)
         return 0;
     int ready = one.revents & (POLLERR | POLLHUP | POLLNVAL) ? (int)what : 0;
     ready |= one.revents & POLLIN ? WEFTI_READABLE : 0;

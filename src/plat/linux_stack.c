@@ -204,6 +204,16 @@ static void install(void) {
     sigaction(SIGBUS, &action, &before[1]);
 }
 
+/* libweft.so is never unloaded, but a plug-in with libweft.a in it may be: the handlers must not stay behind. */
+static __attribute__((destructor)) void uninstall(void) {
+    static const int numbers[] = {SIGSEGV, SIGBUS};
+    for (int i = 0; i < 2; i++) {
+        struct sigaction now;
+        if (sigaction(numbers[i], NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_fault)
+            sigaction(numbers[i], &before[i], NULL);
+    }
+}
+
 void wefti_overflow_report(bool (*who)(uintptr_t address, char *text, size_t room)) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     store_relaxed(&overflow_who, who); /* before the signal handler is there */

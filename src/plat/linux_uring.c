@@ -52,7 +52,7 @@ struct slot {
 
 struct ring {
     struct wefti_uring shared; /* with the kernel */
-    _Atomic uintptr_t owner; /* 0: it has quit */
+    _Atomic uint64_t owner; /* 0: it has quit */
     bool poke_armed;
     struct slot *rearm;
     _Atomic(struct slot *) removed;

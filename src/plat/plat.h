@@ -32,22 +32,34 @@ size_t wefti_thread_stack(void **base);
 /* CPUs this process may use: affinity mask, and cgroup quota rounded up; at least 1. */
 unsigned wefti_cpu_count(void);
 
-/* The one thread-local of the library: what the calling thread is (a worker, or NULL).  The model checker
- * swaps it when it switches threads. */
+/* What the calling thread is (a worker, or NULL).  The model checker swaps it when it switches threads. */
 extern __thread void *wefti_self_ptr __attribute__((tls_model("initial-exec")));
 static inline void *wefti_self(void) { return wefti_self_ptr; }
 static inline void wefti_self_set(void *self) { wefti_self_ptr = self; }
-/* A number that no other living thread has: not 0, a multiple of 8. */
+/* A number that no other thread has or will have.  It has WEFTI_THREAD, which no address has, and is a multiple of 8.  An address in the thread's memory
+ * would not do: a later thread may get the memory of one that has ended. */
+#define WEFTI_THREAD (UINT64_C(1) << 63)
 #ifdef WEFTI_MODEL /* all its threads are one */
-uintptr_t wefti_thread_id(void);
+uint64_t wefti_thread_id(void);
 #else
-static inline uintptr_t wefti_thread_id(void) { return (uintptr_t)(void *)&wefti_self_ptr; }
+extern __thread uint64_t wefti_thread_number __attribute__((tls_model("initial-exec"))); /* 0: it has none yet */
+uint64_t wefti_thread_number_take(void);
+static inline uint64_t wefti_thread_id(void) {
+    return __builtin_expect(wefti_thread_number != 0, 1) ? wefti_thread_number : wefti_thread_number_take();
+}
 #endif
+
+/* From off to on, pthread_cancel does not end the calling thread: not in the midst of a call that holds something, or that others know of.  It acts at the
+ * thread's next cancellation point after that. */
+int wefti_cancel_off(void);
+void wefti_cancel_on(int before);
 
 /* -- Futex ------------------------------------------------------------------------------------------ */
 /* Sleep while *word == expect, until woken or until the monotonic time `until` (INT64_MAX: no limit).
  * Returns 0 (woken, perhaps for no reason), -EAGAIN (the word differed) or -ETIMEDOUT. */
 int wefti_futex_wait(_Atomic uint32_t *word, uint32_t expect, int64_t until);
+/* Sleep until that monotonic time.  A cancellation point: by plain threads that hold nothing. */
+void wefti_sleep_until(int64_t until);
 /* Wake at most `count` sleepers of `word`.  Does not touch the memory, which may be gone.
  * Returns how many woke. */
 int wefti_futex_wake(_Atomic uint32_t *word, int count);
@@ -77,6 +89,8 @@ void wefti_free(void *memory, size_t size);
  * page, and the memory is aligned to it.  NULL on failure. */
 void *wefti_map(size_t size);
 void wefti_unmap(void *memory, size_t size);
+/* The same, but the addresses stay reserved: no later map gets them. */
+void wefti_unmap_reserve(void *memory, size_t size);
 /* A hint: all of these pages are about to be written.  Having them at once costs two thirds of what they cost one by one. */
 void wefti_map_now(void *memory, size_t size);
 #define WEFTI_MAP_PIECE ((size_t)64 * 1024)

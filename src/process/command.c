@@ -30,8 +30,10 @@ int weft_yield_command(weft_step *step, unsigned command, uint64_t tag, const vo
         return -EINVAL;
     if (size > UINT32_MAX)
         return -EMSGSIZE;
-    struct wefti_message *message =
-        wefti_message_new(wefti_processes_of(NULL, false), WEFT_MESSAGE_YIELD, tag, data, size);
+    struct wefti_processes *table = wefti_processes_of(NULL, false);
+    if (!table)
+        return wefti_no_process(); /* a step that has forked */
+    struct wefti_message *message = wefti_message_new(table, WEFT_MESSAGE_YIELD, tag, data, size);
     if (!message)
         return -ENOMEM;
     message->error = (int)command;
@@ -97,17 +99,17 @@ void wefti_commands_dispatch(struct wefti_commands *commands, weft_pid pid) {
 int weft_command_complete(weft_runtime *rt, weft_pid pid, uint64_t tag, int error, const void *data, size_t size) {
     struct wefti_processes *table = wefti_processes_of(rt, false);
     return table ? wefti_mailbox_tell(table, pid, WEFT_MESSAGE_YIELD, tag, WEFT_PID_NONE, error, data, size)
-                 : wefti_no_processes(rt);
+                 : wefti_no_processes(rt, -ESRCH);
 }
 
 int weft_command_register(weft_runtime *rt, unsigned command, weft_command_fn fn, void *arg) {
-    if (!fn || (!rt && !wefti_worker_self()))
+    if (!fn)
         return -EINVAL;
     if (command >= WEFTI_COMMAND_FIRST && command < WEFTI_COMMAND_END)
         return -EEXIST;
     struct wefti_processes *table = wefti_processes_of(rt, true);
     if (!table)
-        return -ENOMEM;
+        return wefti_no_processes(rt, -ENOMEM);
     wefti_lock_take(&table->lock);
     int error = table->made ? -EBUSY : 0; /* frozen: handlers are read without a lock */
     struct wefti_handlers *handlers = load_own(&table->handlers);

@@ -14,8 +14,9 @@ int wefti_helper_attach(struct wefti_helper *helper, const weft_command *command
     helper->record->from = command->from;
     helper->record->record.to = (uintptr_t)task; /* with the handle */
     wefti_lock_take(&process->lock);
-    wefti_record_put(process, helper->record);
+    struct wefti_message *left = wefti_record_put(process, helper->record);
     wefti_lock_give(&process->lock);
+    wefti_records_free(process->table, left);
     return 0;
 }
 

@@ -58,13 +58,9 @@ int wefti_monitor_add(struct wefti_processes *table, weft_pid pid, weft_pid to, 
         wefti_message_free(table, record);
         return -ESRCH;
     }
-    struct wefti_message *left = wefti_records_sweep(process);
-    wefti_record_put(process, record);
+    struct wefti_message *left = wefti_record_put(process, record);
     wefti_lock_give(&process->lock);
-    for (struct wefti_message *next; left; left = next) {
-        next = next_of(left);
-        wefti_message_free(table, left);
-    }
+    wefti_records_free(table, left);
     if (out)
         *out = record;
     return 0;
@@ -170,6 +166,7 @@ int wefti_link_both(struct wefti_processes *table, weft_pid self, weft_pid other
     struct wefti_message *mine = new_record(table, self, other, 0), *others = new_record(table, other, self, 0);
     struct wefti_process *me, *it;
     int error = mine && others ? 0 : -ENOMEM;
+    struct wefti_message *left[2] = {NULL, NULL};
     bool put_in = false;
     if (!error) {
         lock_both(table, self, other, &me, &it);
@@ -177,11 +174,13 @@ int wefti_link_both(struct wefti_processes *table, weft_pid self, weft_pid other
         error = !me || (!it && !linked) ? -ESRCH : 0;
         put_in = !error && !linked;
         if (put_in) { /* L1 */
-            wefti_record_put(me, mine);
-            wefti_record_put(it, others);
+            left[0] = wefti_record_put(me, mine);
+            left[1] = wefti_record_put(it, others);
         }
         unlock_both(me, it);
     }
+    for (int i = 0; i < 2; i++)
+        wefti_records_free(table, left[i]);
     if (!put_in) {
         free_record(table, mine);
         free_record(table, others);
@@ -192,7 +191,7 @@ int wefti_link_both(struct wefti_processes *table, weft_pid self, weft_pid other
 int weft_link(weft_pid pid) {
     struct wefti_process *self = wefti_process_self();
     if (!self)
-        return -EINVAL;
+        return wefti_no_process();
     weft_pid me = wefti_process_pid(self);
     if (pid == me)
         return 0;
@@ -205,7 +204,7 @@ int weft_link(weft_pid pid) {
 int weft_unlink(weft_pid pid) {
     struct wefti_process *self = wefti_process_self();
     if (!self)
-        return -EINVAL;
+        return wefti_no_process();
     weft_pid own = wefti_process_pid(self);
     if (pid == own || pid == WEFT_PID_NONE)
         return 0;
@@ -222,7 +221,7 @@ int weft_unlink(weft_pid pid) {
 int weft_trap_exit(bool trap) {
     struct wefti_process *self = wefti_process_self();
     if (!self)
-        return -EINVAL;
+        return wefti_no_process();
     wefti_lock_take(&self->lock);
     self->trap_exit = trap;
     wefti_lock_give(&self->lock);
@@ -239,7 +238,7 @@ uint64_t wefti_monitor_number(struct wefti_process *self, weft_pid pid) {
 int weft_monitor(weft_pid pid, uint64_t *monitor) {
     struct wefti_process *self = wefti_process_self();
     if (!self || !monitor)
-        return -EINVAL;
+        return wefti_no_process();
     weft_pid me = wefti_process_pid(self);
     uint64_t number = wefti_monitor_number(self, pid);
     int error = wefti_monitor_add(self->table, pid, me, number, NULL);
@@ -253,7 +252,7 @@ int weft_monitor(weft_pid pid, uint64_t *monitor) {
 int weft_demonitor(uint64_t monitor) {
     struct wefti_process *self = wefti_process_self();
     if (!self || !(monitor & WEFT_TAG_RESERVED))
-        return -EINVAL;
+        return wefti_no_process();
     weft_pid me = wefti_process_pid(self);
     struct wefti_process *process = wefti_process_at(self->table, wefti_pid_index(monitor));
     struct wefti_message *record = NULL;

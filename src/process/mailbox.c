@@ -397,6 +397,10 @@ void wefti_mailbox_close(struct wefti_process *process, struct wefti_chain *unre
         wefti_chain_append(unread, &rest->current->link);
         rest->current = NULL;
     }
+    if (process->answer) {
+        wefti_chain_append(unread, &process->answer->link);
+        process->answer = NULL;
+    }
     if (process->bounded) {
         append_chain(unread, &rest->ordered);
         store_relaxed(&rest->ordered_count, 0); /* a look */

@@ -8,6 +8,7 @@
 
 #include "fiber/slice.h"
 #include "process/process.h"
+#include "task/account.h"
 
 #define BUCKETS 64u     /* at first */
 #define PUBLISH_FEW 64u /* members of a group that need no memory */
@@ -146,7 +147,7 @@ static int lock_names(struct weft_runtime *rt, const char *name, struct wefti_pr
     if (!name || !*name || strlen(name) >= WEFTI_NAME_SIZE)
         return -EINVAL;
     if (!table)
-        return rt || wefti_worker_self() ? -ENOMEM : -EINVAL;
+        return wefti_no_processes(rt, -ENOMEM);
     wefti_lock_take(&table->names_lock);
     if (!table->names && !(table->names = make())) {
         wefti_lock_give(&table->names_lock);
@@ -240,6 +241,21 @@ weft_pid weft_whereis(weft_runtime *rt, const char *text) {
     return pid;
 }
 
+/* Sends to one member without waiting for room; a fiber that cannot pay for it waits for a recharge.  Returns 0, or an error of weft_try_send. */
+static int send_to(struct wefti_processes *table, weft_pid pid, uint64_t tag, const void *data, size_t size) {
+    wefti_slice_use_heavy(WEFT_NOW);
+    int error = size > UINT32_MAX ? -EMSGSIZE : wefti_charge_channel_call(WEFT_NEVER);
+    if (error)
+        return error;
+    struct wefti_message *message = wefti_message_new(table, WEFT_MESSAGE, tag, data, size);
+    if (!message)
+        return -ENOMEM;
+    error = wefti_message_send(table, wefti_worker_here(), pid, message, WEFT_NOW);
+    if (error)
+        wefti_message_free(table, message);
+    return error;
+}
+
 int weft_publish(weft_runtime *rt, const char *group, uint64_t tag, const void *data, size_t size) {
     wefti_slice_use_heavy(WEFT_NEVER);
     weft_pid few[PUBLISH_FEW], *pids = few;
@@ -266,7 +282,7 @@ int weft_publish(weft_runtime *rt, const char *group, uint64_t tag, const void *
     }
     int sent = 0;
     for (size_t i = 0; i < count; i++)
-        sent += weft_try_send(table->rt, pids[i], tag, data, size) == 0;
+        sent += send_to(table, pids[i], tag, data, size) == 0;
     if (pids != few)
         wefti_free(pids, room * sizeof *pids);
     return sent;

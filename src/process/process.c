@@ -4,6 +4,7 @@
 #include "budget/profile.h"
 #include "process/context.h"
 #include "process/helper.h"
+#include "sched/label.h"
 
 /* -- Who am I ---------------------------------------------------------------------------------------------- */
 
@@ -38,7 +39,8 @@ static struct wefti_message *leave(struct wefti_process *process, int *reason) {
         wefti_names_end(process);
     }
     struct wefti_message *links = wefti_records_take_all(process);
-    store_relaxed(&process->alive, false); /* the lock orders it */
+    store_relaxed(&process->alive, false); /* the lock orders it, as the next */
+    store_relaxed(&process->ending, true);
     *reason = process->reason ? process->reason : *reason;
     store_relaxed(&process->task, NULL); /* a late sender wakes nobody, or whoever is there next */
     wefti_mailbox_close(process, &unread);
@@ -112,7 +114,7 @@ int weft_process_exit(weft_runtime *rt, weft_pid pid, int reason) {
     struct wefti_processes *table = wefti_processes_of(rt, false);
     if (reason >= 0)
         return -EINVAL;
-    return table ? end(table, pid, reason, false) : wefti_no_processes(rt);
+    return table ? end(table, pid, reason, false) : wefti_no_processes(rt, -ESRCH);
 }
 
 void wefti_process_force(struct wefti_processes *table, weft_pid pid) { end(table, pid, -ECANCELED, true); }
@@ -120,7 +122,7 @@ void wefti_process_force(struct wefti_processes *table, weft_pid pid) { end(tabl
 int weft_process_cancel(weft_runtime *rt, weft_pid pid) {
     struct wefti_processes *table = wefti_processes_of(rt, false);
     if (!table)
-        return wefti_no_processes(rt);
+        return wefti_no_processes(rt, -ESRCH);
     struct wefti_process *self = wefti_process_self();
     weft_pid from = self && self->table == table ? wefti_process_pid(self)
                                                  : WEFT_PID_NONE; /* one of another runtime has no pid here */
@@ -153,8 +155,8 @@ static int check(const weft_process_spec *spec) {
     const weft_process_class *class_ = spec->class_;
     if (!spec->fn == !class_ || (unsigned)spec->policy > WEFT_MAILBOX_DROP_OLDEST)
         return -EINVAL;
-    if (class_ && (spec->fund || spec->budget || spec->cap || class_->size < WEFTI_CLASS_SIZE_MIN || !class_->step ||
-                   class_->state_size > WEFT_PROCESS_STATE_MAX || !has_method(class_, spec->method)))
+    if (class_ && (spec->fund || spec->budget || spec->cap || spec->release || class_->size < WEFTI_CLASS_SIZE_MIN ||
+                   !class_->step || class_->state_size > WEFT_PROCESS_STATE_MAX || !has_method(class_, spec->method)))
         return -EINVAL;
     return has_bad_inputs(spec) || (spec->context && !class_) ? -EINVAL : 0;
 }
@@ -162,13 +164,14 @@ static int check(const weft_process_spec *spec) {
 /* A slot that nobody knows yet becomes this process; its lane is closed. */
 static void settle_in(struct wefti_process *process, const weft_process_spec *spec) {
     process->is_fiber = spec->fn != NULL;
+    process->state_room = spec->class_ ? (uint16_t)spec->class_->state_size : 0;
     process->blocked = process->idle = false;
     process->in_flight = 0;
     process->links = NULL;
     process->bounded = spec->max_messages || spec->max_bytes;
     process->policy = (uint8_t)spec->policy;
     process->trap_exit = spec->trap_exit;
-    process->told = process->awaits = process->outdated = false;
+    process->told = process->awaits = process->outdated = process->heard = false;
     process->reason = 0;
     store_relaxed(&process->wake_blocked, spec->wake_blocked_on_message); /* O2 publishes it, and the next */
     store_relaxed(&process->receiving, !process->is_fiber);
@@ -182,6 +185,11 @@ static void settle_in(struct wefti_process *process, const weft_process_spec *sp
     }
 }
 
+/* The caller's name, which may be gone soon, is copied; a class's name stays as long as the class.  False: no memory. */
+static bool copy_name(const weft_process_spec *spec, const struct wefti_room *room) {
+    return !spec->name || (room->task->owns & WEFTI_LABELLED) || wefti_label_put(room->rt, room->task, NULL);
+}
+
 static int make_fiber(struct weft_runtime *rt, struct wefti_process *process, const weft_process_spec *spec,
                       struct wefti_room *room) {
     weft_fiber_spec fiber = WEFT_FIBER_SPEC_INIT;
@@ -192,7 +200,12 @@ static int make_fiber(struct weft_runtime *rt, struct wefti_process *process, co
     fiber.fund = spec->fund;
     fiber.budget = spec->budget;
     fiber.cap = spec->cap;
-    return wefti_fiber_make(rt, &fiber, &wefti_rest(process)->owner, room);
+    fiber.release = spec->release;
+    int error = wefti_fiber_make(rt, &fiber, &wefti_rest(process)->owner, room);
+    if (error || copy_name(spec, room))
+        return error;
+    wefti_fiber_unmake(room, &fiber);
+    return -ENOMEM;
 }
 
 static void *class_state(struct weft_task *task) {
@@ -241,17 +254,17 @@ static int make_class(struct weft_runtime *rt, struct wefti_process *process, co
     task->poll = wefti_process_poll;
     task->drop = class_ended;
     task->home = 0;
-    task->layout = WEFTI_STATE_LARGE;
+    task->layout |= WEFTI_STATE_LARGE;
     struct wefti_process_header *header = wefti_task_state(task);
     header->process = process;
     header->class_ = class_;
     memset(header + 1, 0, class_->state_size);
-    error = call_init(spec, task, wefti_process_pid(process), header + 1);
+    error = copy_name(spec, room) ? call_init(spec, task, wefti_process_pid(process), header + 1) : -ENOMEM;
     struct wefti_worker *w = wefti_worker_here(); /* init may have waited, and be on another by now */
     room->w = w && w->rt == rt ? w : NULL;
     if (!error)
         return 0;
-    wefti_slab_give(&rt->slab, room->w ? &room->w->cache : NULL, task);
+    wefti_spawn_unroom(room);
 refused:
     if (limited)
         wefti_admit_refund(rt);
@@ -303,8 +316,8 @@ static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, bool ow
     struct wefti_room room;
     struct wefti_worker *w = wefti_worker_self();
     rt = rt ? rt : w ? w->rt : NULL;
-    if (!spec || !rt)
-        return -EINVAL;
+    if (!spec || !rt || (!w && WEFTI_UNLIKELY(wefti_is_forked())))
+        return wefti_no_process();
     int error = 0;
     if (WEFTI_UNLIKELY(spec->size != sizeof known)) {
         error = wefti_known_struct(spec, offsetof(weft_process_spec, arg), &known, sizeof known);
@@ -334,6 +347,7 @@ static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, bool ow
     if (pid)
         *pid = self; /* first: it may run at once */
     room.undo = disappear;
+    room.urgent = own; /* a stop of all processes is not refused because there are too many of them */
     wefti_word_spawn(&room.task->word, handle != NULL); /* O1: who finds it may wake and cancel it */
     wefti_process_count(table, room.w, 1);
     error = appear(process, spec, &room, &ties, number);
@@ -351,6 +365,10 @@ static int spawn(struct weft_runtime *rt, const weft_process_spec *spec, bool ow
         *ties.monitor = number;
     }
     return error;
+}
+
+bool wefti_process_spec_releases(const weft_process_spec *spec) {
+    return spec->size >= offsetof(weft_process_spec, release) + sizeof spec->release && spec->release;
 }
 
 int weft_process_spawn(weft_runtime *rt, const weft_process_spec *spec, weft_pid *pid, weft_task **handle) {
@@ -375,12 +393,12 @@ int weft_process_go(weft_runtime *rt, weft_fiber_fn fn, void *arg, weft_pid *pid
 
 int weft_process_spawn_linked(const weft_process_spec *spec, weft_pid *pid) {
     struct wefti_process *self = wefti_process_self();
-    return self ? spawn(self->table->rt, spec, false, (struct ties){.linked = self}, pid, NULL) : -EINVAL;
+    return self ? spawn(self->table->rt, spec, false, (struct ties){.linked = self}, pid, NULL) : wefti_no_process();
 }
 
 int weft_process_spawn_monitored(const weft_process_spec *spec, weft_pid *pid, uint64_t *monitor) {
     struct wefti_process *self = wefti_process_self();
     if (!self || !monitor)
-        return -EINVAL;
+        return wefti_no_process();
     return spawn(self->table->rt, spec, false, (struct ties){.linked = self, .monitor = monitor}, pid, NULL);
 }

@@ -10,7 +10,8 @@
  *                                                     process: P1 take all: exchange for empty
  *                                                              P2 nothing taken, nothing left over: PENDING
  *                                                     end:     X1 exchange for closed
- *                                                              X2 the next generation, when nothing is done for it any more
+ *                                                              X2 the next generation, when nothing is done for it any more;
+ *                                                                 until then it is `ending`
  * Claim.  A message is delivered to the process it was sent to, once, or the send fails, or the process ends with it unread.
  * Why.    S1 compares the generation in the word itself: after X1 it fails, also when the slot has a new owner.  S1 after O2 knows the task.
  *         S2 after S1 finds the task idle, or sets NOTIFIED, which the runner captures after P2 (word.h); if S1 comes before P1 it
@@ -28,9 +29,11 @@
  *                 A3 closing? tell it                        Z3 each slot, under its lock: alive? tell it
  *         So starting takes no lock: a slot has no owner but its starter until A1, who locks it finds `alive` false, or all the fields.
  *         By the fences A3 sees Z1, or Z3 sees A1; `told`, under the lock, is set by one of the two.
- * Lock.   links, monitors, the bounded mailbox and its waiters, ending: the slot's lock.  While it is held and the
- *         generation is the pid's, the task is alive.  No user's code is called under it, and no other lock taken but a fiber's, and that of
- *         a second slot by who links (link.c).
+ * Lock.   The slot's lock guards links, monitors, the bounded mailbox and its waiters, and ending.  While it is held and the generation is the
+ *         pid's, the task is alive.  No function of the user is called under it.  Under it these may be taken: the lock of a second slot, by
+ *         a call that links (link.c); a stream's lock (stream.c); and when records are swept (records.c), the lock of the table, and after that
+ *         has been given back, the lock of the relays.
+ *         names_lock is taken before it (name.c).
  * Checked by.  test/model/process.c
  */
 #ifndef WEFTI_PROCESS_PROCESS_H
@@ -145,6 +148,9 @@ struct wefti_process {
         };
         uint32_t unusual; /* one of them is true: to the process itself */
     };
+    _Atomic bool ending; /* from X1 to X2: its release functions run.  Set under the lock */
+    bool heard; /* of a fiber, under the lock: has read a request to end (shutdown.c) */
+    uint16_t state_room; /* a class: state_size of the class it was started with; fixed while it lives */
 
     _Alignas(64) struct wefti_processes *table;
     struct wefti_lock lock;
@@ -166,6 +172,7 @@ struct wefti_process {
     };
     struct wefti_link
         *passed; /* the process's own: wefti_receive_told has refused all up to this one in `pending`; NULL: none */
+    struct wefti_message *answer; /* the process's own: the reply that weft_ask gave last */
     union {
         struct wefti_message *links; /* and monitors; under the lock */
         struct wefti_link free; /* of a slot that nobody has */
@@ -243,10 +250,13 @@ struct wefti_processes {
 };
 
 /* -- table.c ----------------------------------------------------------------------------------------------- */
-/* The runtime's table, made if need be; rt NULL: the caller's.  NULL: no runtime, or no memory. */
+/* The runtime's table; rt NULL: the caller's.  Without one it is created if `make`.  Returns NULL in a forked child, and if there is no
+ * runtime, no table or no memory for one. */
 struct wefti_processes *wefti_processes_of(struct weft_runtime *rt, bool make);
-/* Why there is none that was not to be made. */
-int wefti_no_processes(const struct weft_runtime *rt);
+/* The error for a NULL of wefti_processes_of: -ENOTRECOVERABLE in a forked child, -EINVAL without a runtime, else `error`. */
+int wefti_no_processes(const struct weft_runtime *rt, int error);
+/* The error for a call that is not in a process: -EINVAL, or in a forked child -ENOTRECOVERABLE. */
+int wefti_no_process(void);
 /* The same, of the runtime that a process is in. */
 static inline struct wefti_processes *wefti_processes_here(struct weft_runtime *rt) {
     return (struct wefti_processes *)(void *)wefti_annex(rt, WEFTI_ANNEX_PROCESSES); /* its first field */
@@ -308,8 +318,9 @@ static inline struct wefti_process *wefti_process_find(struct wefti_processes *t
     struct wefti_process *process = table ? wefti_process_at(table, wefti_pid_index(pid)) : NULL;
     return process && wefti_process_is(process, pid) ? process : NULL;
 }
-/* A walk: the process in that slot, or WEFT_PID_NONE.  False: there are no more slots. */
-bool wefti_process_visit(struct wefti_processes *table, uint32_t index, weft_pid *pid);
+/* A walk over all slots.  Stores the process in that slot, or WEFT_PID_NONE, and whether one there is not alive any more but still ending
+ * (may be NULL).  If neither, all that was done for its last process is visible to the caller.  Returns false if there are no more slots. */
+bool wefti_process_visit(struct wefti_processes *table, uint32_t index, weft_pid *pid, bool *ending);
 /* Take the lock of the process that a pid names; NULL: there is none. */
 struct wefti_process *wefti_process_lock(struct wefti_processes *table, weft_pid pid);
 
@@ -400,6 +411,15 @@ struct weft_task *wefti_process_condemn(struct wefti_process *process, int reaso
 void wefti_process_execute(struct weft_task *task);
 /* End it, with -ECANCELED: its time is over, and shields do not put that off. */
 void wefti_process_force(struct wefti_processes *table, weft_pid pid);
+/* Does it have a release function?  A spec of an earlier header has no such field. */
+bool wefti_process_spec_releases(const weft_process_spec *spec);
+
+/* -- shutdown.c -------------------------------------------------------------------------------------------- */
+/* The process has been sent a request to end.  If it is a fiber, its waits fail until it has read a request, unless it traps exits. */
+void wefti_process_interrupt(struct wefti_processes *table, weft_pid pid);
+/* The running process, a fiber, has read a request. */
+void wefti_process_heard(struct wefti_process *self);
+
 /* weft_process_spawn for the library's own. */
 int wefti_process_spawn_own(struct weft_runtime *rt, const weft_process_spec *spec, weft_task **handle);
 /* The same of a class, in a step, for a command that it completes: its state begins with a struct wefti_helper, and the record has the handle. */
@@ -470,12 +490,14 @@ void wefti_monitor_tell(struct wefti_processes *table, struct wefti_message *rec
 int wefti_link_both(struct wefti_processes *table, weft_pid self, weft_pid other);
 
 /* -- records.c: under the process's lock --------------------------------------------------------------------- */
-void wefti_record_put(struct wefti_process *process, struct wefti_message *record);
+/* Puts a record into the list.  Returns records that were taken out of it because the processes they were to tell have ended: the caller
+ * frees them with wefti_records_free, without the lock. */
+__attribute__((warn_unused_result)) struct wefti_message *wefti_record_put(struct wefti_process *process,
+                                                                           struct wefti_message *record);
+void wefti_records_free(struct wefti_processes *table, struct wefti_message *records);
 void wefti_record_take(struct wefti_process *process, struct wefti_message *record);
 /* One that tells `to`, with that tag; WEFT_PID_NONE: a helper's.  NULL: none. */
 struct wefti_message *wefti_record_find(struct wefti_process *process, weft_pid to, uint64_t tag);
-/* Before a monitor is put: if there are many, those that tell nobody any more.  The list is the caller's, to be freed without the lock. */
-struct wefti_message *wefti_records_sweep(struct wefti_process *process);
 /* At its end: the list is the caller's. */
 struct wefti_message *wefti_records_take_all(struct wefti_process *process);
 

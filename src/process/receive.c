@@ -32,7 +32,19 @@ static bool is_late(const struct wefti_process *self, const struct wefti_message
     return wefti_message_is_answer(message) && message->tag != wefti_rest(self)->asking;
 }
 
+/* After a wait that failed with -ECANCELED: was it for a request to end that came meanwhile?  The request was put into the mailbox, under
+ * the lock, before the wait was made to fail. */
+static __attribute__((noinline)) bool was_asked(struct wefti_process *self) {
+    if (wefti_fiber_is_cancelled(wefti_fiber_self()))
+        return false;
+    wefti_lock_take(&self->lock);
+    wefti_lock_give(&self->lock);
+    return wefti_something_came(self);
+}
+
 static void use(struct wefti_process *self, const struct wefti_message *message) {
+    if (WEFTI_UNLIKELY(message->type == WEFT_MESSAGE_CANCEL))
+        wefti_process_heard(self);
     if (message->type != WEFT_MESSAGE)
         self->system_count--;
     else if (!wefti_message_is_answer(message)) /* an answer was not counted */
@@ -82,13 +94,13 @@ static __attribute__((noinline)) void release(struct wefti_process *self, struct
     self->blocked = false;
 }
 
-/* On return *after is how far it has looked. */
+/* *keep is the message that the last such call returned: it is freed now, and the new one is kept there.  On return *after is how far
+ * the call has looked. */
 static inline int receive(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg,
-                          struct wefti_link **after, int64_t until) {
-    struct wefti_process_rest *rest = wefti_rest(self);
-    if (rest->current) {
-        struct wefti_message *old = rest->current;
-        rest->current = NULL; /* first: release may end us */
+                          struct wefti_link **after, int64_t until, struct wefti_message **keep) {
+    if (*keep) {
+        struct wefti_message *old = *keep;
+        *keep = NULL; /* first: release may end us */
         if (WEFTI_LIKELY(old->is_inline))
             wefti_message_free(self->table, old);
         else
@@ -101,14 +113,14 @@ static inline int receive(struct wefti_process *self, weft_message *message, wef
         struct wefti_message *found = pick(self, after, filter, arg);
         if (found) {
             use(self, found);
-            rest->current = found;
+            *keep = found;
             wefti_message_show(found, message);
             return 0;
         }
         store_relaxed(&self->receiving, true); /* a hint, as the next */
         int error = wefti_fiber_wait(wefti_fiber_self(), wefti_something_came, self, until, "a message");
         store_relaxed(&self->receiving, false);
-        if (error)
+        if (error && !(error == -ECANCELED && was_asked(self)))
             return error; /* perhaps at once: the time had passed */
     }
 }
@@ -121,7 +133,7 @@ static struct wefti_link *last_so_far(const struct wefti_process *self) {
 int wefti_receive_told(struct wefti_process *self, weft_message *message, weft_filter_fn filter, void *arg,
                        int64_t until) {
     struct wefti_link *after = self->passed;
-    int error = receive(self, message, filter, arg, &after, until);
+    int error = receive(self, message, filter, arg, &after, until, &wefti_rest(self)->current);
     self->passed = after;
     return error;
 }
@@ -133,15 +145,16 @@ void wefti_receive_firmly(struct wefti_process *self, const char *what) {
 int weft_receive(weft_message *message, weft_filter_fn filter, void *arg, weft_deadline until) {
     struct wefti_process *self = wefti_process_self();
     if (!self || !self->is_fiber || !message)
-        return -EINVAL;
+        return wefti_no_process();
     if (WEFTI_UNLIKELY(self->blocked))
         return -EDEADLK;
     wefti_slice_use(until);
-    int error = wefti_charge_channel_call();
-    if (!error && WEFTI_UNLIKELY(wefti_fiber_must_end(wefti_fiber_self())))
-        error = -ECANCELED; /* first: messages that never cease must not keep it alive */
+    int error = wefti_charge_channel_call(until);
+    if (!error && WEFTI_UNLIKELY(wefti_fiber_is_cancelled(wefti_fiber_self())))
+        error =
+            -ECANCELED; /* first: messages that never cease must not keep it alive.  A request to end is read in its place. */
     struct wefti_link *after = self->passed = NULL; /* this may take out what has been passed */
-    return error ? error : receive(self, message, filter, arg, &after, until);
+    return error ? error : receive(self, message, filter, arg, &after, until, &wefti_rest(self)->current);
 }
 
 /* -- Asking -------------------------------------------------------------------------------------------------- */
@@ -189,10 +202,10 @@ int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, we
     wefti_slice_use_heavy(until);
     struct wefti_process *self = wefti_process_self();
     if (!self || !self->is_fiber || !reply)
-        return -EINVAL;
+        return wefti_no_process();
     if (to == wefti_process_pid(self) || self->blocked)
         return -EDEADLK; /* who should answer? and its own question has the tag of the answer */
-    int error = size > UINT32_MAX ? -EMSGSIZE : wefti_charge_channel_call();
+    int error = size > UINT32_MAX ? -EMSGSIZE : wefti_charge_channel_call(until);
     if (error)
         return error;
     struct wefti_processes *table = self->table;
@@ -208,7 +221,7 @@ int weft_ask(weft_pid to, const void *data, size_t size, weft_message *reply, we
         error = wefti_message_send(table, wefti_worker_here(), to, message, until);
         bool sent = !error;
         if (sent)
-            error = receive(self, reply, is_answer, self, &after, until);
+            error = receive(self, reply, is_answer, self, &after, until, &self->answer);
         bool ended = sent && !error && reply->type == WEFT_MESSAGE_DOWN; /* then the record is the reply */
         if (ended)
             error = -ESRCH;
@@ -227,8 +240,8 @@ int weft_reply(const weft_message *to, const void *data, size_t size) {
     wefti_slice_use_heavy(WEFT_NEVER);
     struct wefti_processes *table = wefti_processes_of(NULL, false);
     if (!to || !to->from || !table)
-        return -EINVAL;
-    int error = size > UINT32_MAX ? -EMSGSIZE : wefti_charge_channel_call();
+        return wefti_no_process();
+    int error = size > UINT32_MAX ? -EMSGSIZE : wefti_charge_channel_call(WEFT_NEVER);
     if (error)
         return error;
     struct wefti_message *message = wefti_message_new(table, WEFT_MESSAGE, to->tag, data, size);

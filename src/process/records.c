@@ -1,9 +1,10 @@
-/* records.c - what lies in a process's list: links, monitors, helpers.  All under its lock.
+/* records.c - what lies in a process's list: links, monitors, helpers, streams.  All under its lock.
  *
- * What.   A list; and once it is long, an index of it beside: a table of pointers by whom and what they are about, open addressing, at most half full.  Without
- *         memory for it the list is walked, as a short one is.
- * Left.   A monitor lies in the list of whom it watches; who watched, and has ended, knows nothing of it.  So when the index would have to grow, those that
- *         tell nobody any more are thrown out first: the list is at most twice as long as what is alive.
+ * What.   A list; and once it is long, an index beside it: a table of pointers by whom and what a record is about, with open addressing, at most
+ *         half full.  Without memory for the index the list is walked, as a short one is.
+ * Left.   A monitor lies in the list of the process that it watches.  If the process that watches ends first, its record stays behind and tells
+ *         nobody.  So before a record of any kind makes a long list longer than it ever was, or makes the index grow, those records are taken
+ *         out.  The list is therefore at most twice as long as the number of records that still tell somebody.
  */
 #include "process/relay.h"
 
@@ -68,8 +69,39 @@ static void index_make(struct wefti_process *process) {
         index_put(rest->lookup, record);
 }
 
-void wefti_record_put(struct wefti_process *process, struct wefti_message *record) {
+/* The process that is to be told has ended; its pid is not used again.  (It was alive when it put the record here, under this lock.) */
+static bool tells_nobody(struct wefti_process *process, const struct wefti_message *record) {
+    return record->type == WEFT_MESSAGE_DOWN && !wefti_process_find(process->table, record->record.to) &&
+           !wefti_relay_leads_to(process->table, record->record.to);
+}
+
+/* One more record needs a larger index; or without an index, there are a power of two of them. */
+static bool is_full(const struct wefti_process_rest *rest) {
+    if (rest->lookup)
+        return rest->records >= rest->lookup->size / 2;
+    return rest->records >= INDEX_FROM && !(rest->records & (rest->records - 1));
+}
+
+/* Takes out the records that tell nobody. */
+static __attribute__((noinline)) struct wefti_message *sweep(struct wefti_process *process) {
+    struct wefti_message *left = NULL;
+    for (struct wefti_message *record = process->links, *next; record; record = next) {
+        next = next_of(record);
+        if (tells_nobody(process, record)) {
+            wefti_record_take(process, record);
+            record->link.next = left ? &left->link : NULL;
+            left = record;
+        }
+    }
+    if (wefti_rest(process)->records >= INDEX_FROM &&
+        (!wefti_rest(process)->lookup || wefti_rest(process)->records > wefti_rest(process)->lookup->size / 4))
+        index_make(process); /* larger, or the next sweep would come soon */
+    return left;
+}
+
+struct wefti_message *wefti_record_put(struct wefti_process *process, struct wefti_message *record) {
     struct wefti_process_rest *rest = wefti_rest(process);
+    struct wefti_message *left = WEFTI_UNLIKELY(is_full(rest)) ? sweep(process) : NULL;
     record->record.prev = NULL;
     record->link.next = process->links ? &process->links->link : NULL;
     if (process->links)
@@ -80,30 +112,14 @@ void wefti_record_put(struct wefti_process *process, struct wefti_message *recor
         index_put(rest->lookup, record);
     else if (WEFTI_UNLIKELY(rest->lookup || rest->records == INDEX_FROM))
         index_make(process);
-}
-
-/* Who is to be told has ended; its pid comes never again.  (It was alive when it put the record here, under this lock.) */
-static bool tells_nobody(struct wefti_process *process, const struct wefti_message *record) {
-    return record->type == WEFT_MESSAGE_DOWN && !wefti_process_find(process->table, record->record.to) &&
-           !wefti_relay_leads_to(process->table, record->record.to);
-}
-
-struct wefti_message *wefti_records_sweep(struct wefti_process *process) {
-    struct wefti_process_rest *rest = wefti_rest(process);
-    struct wefti_message *left = NULL;
-    if (WEFTI_LIKELY(!rest->lookup || rest->records < rest->lookup->size / 2))
-        return NULL;
-    for (struct wefti_message *record = process->links, *next; record; record = next) {
-        next = next_of(record);
-        if (tells_nobody(process, record)) {
-            wefti_record_take(process, record);
-            record->link.next = left ? &left->link : NULL;
-            left = record;
-        }
-    }
-    if (rest->lookup && rest->records > rest->lookup->size / 4)
-        index_make(process); /* or the next would be soon again */
     return left;
+}
+
+void wefti_records_free(struct wefti_processes *table, struct wefti_message *records) {
+    for (struct wefti_message *next; records; records = next) {
+        next = next_of(records);
+        wefti_message_free(table, records);
+    }
 }
 
 void wefti_record_take(struct wefti_process *process, struct wefti_message *record) {

@@ -163,12 +163,12 @@ int weft_send_name(weft_runtime *rt, const char *name, uint64_t tag, const void 
     struct wefti_worker *w = wefti_worker_self();
     rt = rt ? rt : w ? w->rt : NULL;
     if (!rt || !name || !*name || strlen(name) >= WEFTI_NAME_SIZE)
-        return -EINVAL;
+        return wefti_no_process();
     weft_pid pid = weft_whereis(rt, name);
     int error = pid ? weft_send(rt, pid, tag, data, size) : -ESRCH;
     struct wefti_processes *table = wefti_processes_of(rt, false);
     if (error != -ESRCH || !table)
-        return error;
+        return table ? error : wefti_no_processes(rt, -ESRCH);
     if (size > UINT32_MAX)
         return -EMSGSIZE;
     struct wefti_process *self = wefti_process_self();
@@ -264,7 +264,7 @@ int wefti_relay_monitor(struct wefti_processes *table, weft_pid pid, weft_pid to
     wefti_lock_give(&relays->lock);
     for (struct wefti_message *next; ended; ended = next) {
         next = next_of(ended);
-        (void)send_monitor(node, WEFT_PARCEL_DEMONITOR, ended);
+        (void)send_monitor(node, WEFT_PARCEL_DEMONITOR, ended); /* if refused: a DOWN will come, and be ignored */
         wefti_message_free(table, ended);
     }
     error = attached ? send_monitor(node, WEFT_PARCEL_MONITOR, &sent) : -EHOSTUNREACH;
@@ -293,7 +293,7 @@ bool wefti_relay_demonitor(struct wefti_processes *table, weft_pid pid, weft_pid
         struct wefti_message *record = take_monitor(node, pid, to, monitor);
         wefti_lock_give(&relays->lock);
         if (record)
-            (void)send_monitor(node, WEFT_PARCEL_DEMONITOR, record);
+            (void)send_monitor(node, WEFT_PARCEL_DEMONITOR, record); /* if refused: as in wefti_relay_monitor */
         leave(table, node);
         if (record) {
             wefti_message_free(table, record);
@@ -303,19 +303,56 @@ bool wefti_relay_demonitor(struct wefti_processes *table, weft_pid pid, weft_pid
     return false;
 }
 
-/* The other side is told of an end here. */
-static int send_down(struct wefti_processes *table, weft_pid ended, weft_pid to, uint64_t tag, int reason) {
+/* Takes the node off its number, unless another is there by now.  All that monitor a process behind it are told. */
+static bool detach(struct wefti_processes *table, unsigned number, const struct node *which, int reason) {
+    struct wefti_relays *relays = relays_of(table);
+    struct wefti_message *monitors = NULL;
+    bool last = false;
+    wefti_lock_take(&relays->lock);
+    struct node *node = relays->node[number];
+    if (which && node != which)
+        node = NULL;
+    if (node) {
+        monitors = take_monitors(table, node, true);
+        relays->node[number] = NULL;
+        node->attached = false;
+        last = node->users == 0;
+    }
+    wefti_lock_give(&relays->lock);
+    for (struct wefti_message *next; monitors; monitors = next) {
+        next = next_of(monitors);
+        wefti_monitor_tell(table, monitors, reason ? reason : -EHOSTUNREACH);
+    }
+    if (last)
+        release(node);
+    return node != NULL;
+}
+
+/* Tells the other side of an end here, in a call that has entered.  If the relay does not take that, a process on the other side would wait for ever: the
+ * relay is detached, so that its connection ends and that side learns of it.  A relay that knows that `to` is gone says -ESRCH, and stays. */
+static int send_down(struct wefti_processes *table, struct node *node, weft_pid ended, weft_pid to, uint64_t tag,
+                     int reason) {
     weft_parcel parcel = WEFT_PARCEL_INIT;
     parcel.type = WEFT_PARCEL_DOWN;
     parcel.error = reason;
     parcel.to = with_node(to, 0);
     parcel.from = ended;
     parcel.tag = tag;
-    return send_to_node(table, wefti_pid_node(to), &parcel);
+    int error = hand_on(node, &parcel);
+    if (!error || error == -ESRCH)
+        return 0;
+    detach(table, wefti_pid_node(to), node, error);
+    return -ENOTCONN;
 }
 
 void wefti_relay_down(struct wefti_processes *table, struct wefti_message *record, int reason) {
-    (void)send_down(table, record->from, record->record.to, record->tag, reason);
+    int none;
+    struct node *node = enter(table, wefti_pid_node(record->record.to), &none);
+    if (node) { /* else it was detached: the other side knows */
+        (void)send_down(table, node, record->from, record->record.to, record->tag,
+                        reason); /* it does what can be done */
+        leave(table, node);
+    }
     wefti_message_free(table, record);
 }
 
@@ -333,7 +370,7 @@ bool wefti_relay_leads_to(struct wefti_processes *table, weft_pid pid) {
 /* -- Attaching and detaching -------------------------------------------------------------------------------------- */
 
 int weft_relay_attach(weft_runtime *rt, const weft_relay *given, void *state, unsigned *out) {
-    if (!given || !out || (!rt && !wefti_worker_self()))
+    if (!given || !out)
         return -EINVAL;
     weft_relay relay;
     int error = wefti_known_struct(given, offsetof(weft_relay, release), &relay, sizeof relay);
@@ -343,7 +380,7 @@ int weft_relay_attach(weft_runtime *rt, const weft_relay *given, void *state, un
     struct wefti_relays *relays = table ? make(table) : NULL;
     struct node *node = relays ? wefti_alloc(sizeof *node) : NULL;
     if (!node)
-        return -ENOMEM;
+        return wefti_no_processes(rt, -ENOMEM);
     node->relay = relay;
     node->state = state;
     node->attached = true;
@@ -369,30 +406,12 @@ int weft_relay_attach(weft_runtime *rt, const weft_relay *given, void *state, un
 }
 
 int weft_relay_detach(weft_runtime *rt, unsigned number, int reason) {
-    if ((!rt && !wefti_worker_self()) || reason > 0)
+    if (reason > 0)
         return -EINVAL;
     struct wefti_processes *table = wefti_processes_of(rt, false);
-    struct wefti_relays *relays = table && number && number <= WEFT_NODE_MAX ? relays_of(table) : NULL;
-    if (!relays)
-        return -ENOTCONN;
-    struct wefti_message *monitors = NULL;
-    wefti_lock_take(&relays->lock);
-    struct node *node = relays->node[number];
-    bool last = false;
-    if (node) {
-        monitors = take_monitors(table, node, true);
-        relays->node[number] = NULL;
-        node->attached = false;
-        last = node->users == 0;
-    }
-    wefti_lock_give(&relays->lock);
-    for (struct wefti_message *next; monitors; monitors = next) {
-        next = next_of(monitors);
-        wefti_monitor_tell(table, monitors, reason ? reason : -EHOSTUNREACH);
-    }
-    if (last)
-        release(node);
-    return node ? 0 : -ENOTCONN;
+    if (!table || !number || number > WEFT_NODE_MAX || !relays_of(table))
+        return wefti_no_processes(rt, -ENOTCONN);
+    return detach(table, number, NULL, reason) ? 0 : -ENOTCONN;
 }
 
 void wefti_relays_fini(struct wefti_processes *table) {
@@ -423,7 +442,7 @@ static int deliver_message(struct wefti_processes *table, unsigned number, const
         on.hops = on.hops < WEFT_RELAY_HOPS_MAX ? on.hops + 1 : WEFT_RELAY_HOPS_MAX;
         return parcel->type == WEFT_PARCEL_MESSAGE ? send_by_name(table, number, &on) : -ESRCH;
     }
-    int error = wefti_charge_channel_call();
+    int error = wefti_charge_channel_call(until);
     if (error)
         return error;
     struct wefti_message *message =
@@ -438,9 +457,10 @@ static int deliver_message(struct wefti_processes *table, unsigned number, const
     return error;
 }
 
-static int deliver_monitor(struct wefti_processes *table, const weft_parcel *parcel, weft_pid from) {
+/* A monitor that cannot be had is an end that is told at once, with the reason: no such process, or no memory. */
+static int deliver_monitor(struct wefti_processes *table, struct node *node, const weft_parcel *parcel, weft_pid from) {
     int error = wefti_monitor_add(table, parcel->to, from, parcel->tag, NULL);
-    return error == -ESRCH ? send_down(table, parcel->to, from, parcel->tag, -ESRCH) : error;
+    return error ? send_down(table, node, parcel->to, from, parcel->tag, error) : 0;
 }
 
 static int deliver_demonitor(struct wefti_processes *table, const weft_parcel *parcel, weft_pid from) {
@@ -484,7 +504,7 @@ static bool is_well_formed(const weft_parcel *parcel, unsigned node) {
 
 int weft_relay_deliver(weft_runtime *rt, unsigned number, const weft_parcel *given, weft_deadline until) {
     wefti_slice_use_heavy(until);
-    if (!given || (!rt && !wefti_worker_self()))
+    if (!given)
         return -EINVAL;
     weft_parcel parcel;
     int error = wefti_known_struct(given, sizeof parcel, &parcel, sizeof parcel);
@@ -493,14 +513,14 @@ int weft_relay_deliver(weft_runtime *rt, unsigned number, const weft_parcel *giv
     if (parcel.data_size > UINT32_MAX)
         return -EMSGSIZE;
     struct wefti_processes *table = wefti_processes_of(rt, false);
-    struct node *node = table && number ? enter(table, number, &error) : NULL;
+    if (!table)
+        return wefti_no_processes(rt, number ? -ENOTCONN : -ESRCH);
+    struct node *node = number ? enter(table, number, &error) : NULL;
     if (number && !node)
         return -ENOTCONN;
-    if (!table)
-        return -ESRCH;
     weft_pid from = parcel.from ? with_node(parcel.from, number) : WEFT_PID_NONE;
     if (parcel.type == WEFT_PARCEL_MONITOR)
-        error = deliver_monitor(table, &parcel, from);
+        error = deliver_monitor(table, node, &parcel, from);
     else if (parcel.type == WEFT_PARCEL_DEMONITOR)
         error = deliver_demonitor(table, &parcel, from);
     else if (parcel.type == WEFT_PARCEL_DOWN)

@@ -89,12 +89,12 @@ static inline struct wefti_processes *table_of(struct weft_runtime *rt, size_t s
     *w = wefti_worker_here();
     struct weft_runtime *to = rt || !*w ? rt : (*w)->rt;
     struct wefti_annex *annex = to ? wefti_annex(to, WEFTI_ANNEX_PROCESSES) : NULL;
-    if (WEFTI_UNLIKELY(size > UINT32_MAX || !annex)) {
-        *error = size > UINT32_MAX ? -EMSGSIZE : to ? -ESRCH : -EINVAL;
+    if (WEFTI_UNLIKELY(size > UINT32_MAX || !annex || (!*w && wefti_is_forked()))) {
+        *error = size > UINT32_MAX ? -EMSGSIZE : wefti_no_processes(to, -ESRCH);
         return NULL;
     }
     if (WEFTI_UNLIKELY(load_relaxed(&wefti_accounts_exist))) { /* a hint */
-        if ((*error = wefti_charge_channel_call()))
+        if ((*error = wefti_charge_channel_call(until)))
             return NULL;
         *w = wefti_worker_here(); /* paying may have suspended us */
     }

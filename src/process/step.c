@@ -50,8 +50,10 @@ static __attribute__((noinline)) void release(struct wefti_process *process, str
     wefti_messages_free(process->table, &taken);
 }
 
+/* Returns false if the process cannot become one of that class.  A smaller state leaves the bytes behind it as they are, for a later
+ * class that has them again. */
 static bool upgrade(struct wefti_process_header *header, const weft_process_class *next) {
-    if (!next || !next->step || next->size < WEFTI_CLASS_SIZE_MIN || next->state_size > header->class_->state_size)
+    if (!next || !next->step || next->size < WEFTI_CLASS_SIZE_MIN || next->state_size > header->process->state_room)
         return false;
     header->class_ = next;
     return true;
@@ -141,7 +143,7 @@ weft_poll wefti_process_poll(struct weft_task *task, void *raw) {
             if (WEFTI_LIKELY(!has_come(process) && !(process->unusual | process->pending.count)))
                 return WEFT_PENDING;
         } else if (is_over(task, &out, &commands, &error)) {
-            return weft_done(task, error, NULL);
+            return weft_done(task, error, (void *)(uintptr_t)wefti_failure_is_known); /* to links and monitors */
         }
         if (WEFTI_UNLIKELY(wefti_word_must_end(load_relaxed(&task->word)))) /* a flag; between two steps, it ends */
             return WEFT_PENDING;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #define STOP_TIMEOUT INT64_C(10000000000) /* W36 */
+#define LOOK_AGAIN INT64_C(200000)        /* ns, between two looks at a process that is ending */
 
 struct stop {
     struct wefti_processes *table;
@@ -15,7 +16,7 @@ struct stop {
     int forced;
 };
 
-/* Who is this, that has to be ended? */
+/* Notes a process that has to be ended by force, and ends it. */
 static void note(struct stop *stop, weft_pid pid) {
     struct wefti_process *process = wefti_process_lock(stop->table, pid);
     if (!process)
@@ -31,12 +32,12 @@ static void note(struct stop *stop, weft_pid pid) {
     wefti_process_force(stop->table, pid);
 }
 
-/* One pass over all: tell each, or (late) end it, and wait for it.  How many there were. */
+/* One pass over all processes: tells each of them, or (late) ends it by force, and waits for their ends.  Returns how many there were. */
 static int pass(struct stop *stop, weft_pid self, bool late, int *error) {
     int count = 0;
     weft_pid pid;
     uint64_t before = wefti_rest(wefti_process_self())->monitors; /* those of earlier passes may still come */
-    for (uint32_t i = 0; wefti_process_visit(stop->table, i, &pid); i++) {
+    for (uint32_t i = 0; wefti_process_visit(stop->table, i, &pid, NULL); i++) {
         uint64_t monitor;
         if (pid == WEFT_PID_NONE || pid == self)
             continue;
@@ -45,8 +46,10 @@ static int pass(struct stop *stop, weft_pid self, bool late, int *error) {
         count++;
         if (late)
             note(stop, pid);
-        else
+        else {
             wefti_process_tell_stop(stop->table, pid); /* Z3 */
+            wefti_process_interrupt(stop->table, pid);
+        }
     }
     int64_t until = late ? WEFT_NEVER : stop->until;
     for (int ended = 0; ended < count && !*error;) {
@@ -57,20 +60,39 @@ static int pass(struct stop *stop, weft_pid self, bool late, int *error) {
     return count;
 }
 
+/* A process that was not alive when the pass came by, but is still ending, takes no monitor: waits until its release functions have returned.
+ * Looking now and then will do, since those must not block.  *waited: there was one. */
+static int wait_for_ending(struct stop *stop, bool *waited) {
+    int error = 0;
+    weft_pid pid;
+    bool ending;
+    *waited = false;
+    for (uint32_t i = 0; !error && wefti_process_visit(stop->table, i, &pid, &ending); i += !ending)
+        if (ending) {
+            *waited = true;
+            error = weft_sleep(LOOK_AGAIN);
+        }
+    return error;
+}
+
 static int stop_them(void *arg) {
     struct stop *stop = arg;
     int error = 0;
-    bool late = false;
+    bool late = false, more = true;
     if (xchg_relaxed(&stop->table->closing, true)) /* Z1 */
         return -EBUSY;
     wefti_processes_fence(stop->table);
     stop->until = weft_after(stop->patience);
-    while (pass(stop, weft_self(), late, &error)) { /* they may have started others */
-        if (error && error != -ETIMEDOUT)
-            return error;
+    while (more && !error) { /* they may have started others, also while we waited */
+        more = pass(stop, weft_self(), late, &error);
         late = late || error == -ETIMEDOUT;
-        error = 0;
+        if (error == -ETIMEDOUT)
+            error = 0;
+        else if (!error && !more)
+            error = wait_for_ending(stop, &more);
     }
+    if (error)
+        store_relaxed(&stop->table->closing, false); /* a flag: the caller may try again */
     return error;
 }
 
@@ -81,7 +103,7 @@ int weft_process_stop_all(weft_runtime *rt, weft_deadline until, weft_process_le
         return -EDEADLK;
     struct wefti_processes *table = wefti_processes_of(rt, true);
     if (!table)
-        return -ENOMEM;
+        return wefti_no_processes(rt, -ENOMEM);
     if (load_relaxed(&table->closing)) /* a flag */
         return -EBUSY;
     int64_t now = wefti_clock(), patience = until > now ? until - now : 0;

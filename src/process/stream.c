@@ -115,8 +115,9 @@ static int adopt(const weft_command *command, weft_io *io) {
     }
     stream->io = io;
     wefti_lock_take(&process->lock);
-    wefti_record_put(process, record);
+    struct wefti_message *left = wefti_record_put(process, record);
     wefti_lock_give(&process->lock);
+    wefti_records_free(process->table, left);
     return wefti_command_done(command, 0, &number, sizeof number);
 }
 
@@ -153,9 +154,11 @@ static void open_file(struct wefti_job_for *job) {
         return; /* not opened; or nobody wants it any more, and it is closed with its last reference */
     memcpy(helper->small, &opening->record->tag, sizeof(uint64_t));
     helper->size = sizeof(uint64_t);
-    wefti_record_put(process, opening->record); /* before it is told: its process may end, and closes it */
+    /* Before the completion is sent: should the process end first, its end closes the file. */
+    struct wefti_message *left = wefti_record_put(process, opening->record);
     opening->record = NULL;
     wefti_lock_give(&process->lock);
+    wefti_records_free(helper->table, left);
 }
 
 int wefti_command_stream_open(const weft_command *command, void *arg) {

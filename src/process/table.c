@@ -55,8 +55,12 @@ void wefti_process_tell_stop(struct wefti_processes *table, weft_pid pid) {
     bool tell = !process->told;
     process->told = true;
     wefti_lock_give(&process->lock);
-    if (tell)
-        wefti_mailbox_tell(table, pid, WEFT_MESSAGE_CANCEL, 0, WEFT_PID_NONE, -ESHUTDOWN, NULL, 0);
+    if (!tell || wefti_mailbox_tell(table, pid, WEFT_MESSAGE_CANCEL, 0, WEFT_PID_NONE, -ESHUTDOWN, NULL, 0) != -ENOMEM)
+        return;
+    if ((process = wefti_process_lock(table, pid))) { /* another attempt may find memory */
+        process->told = false;
+        wefti_lock_give(&process->lock);
+    }
 }
 
 void wefti_processes_fence(struct wefti_processes *table) {
@@ -69,12 +73,12 @@ static void closing(struct wefti_annex *annex) {
     struct wefti_processes *table = table_of(annex);
     weft_pid pid;
     wefti_processes_fence(table);
-    for (uint32_t i = 0; wefti_process_visit(table, i, &pid); i++) /* Z3 */
+    for (uint32_t i = 0; wefti_process_visit(table, i, &pid, NULL); i++) /* Z3 */
         if (pid)
             wefti_process_tell_stop(table, pid);
 }
 
-bool wefti_process_visit(struct wefti_processes *table, uint32_t index, weft_pid *pid) {
+bool wefti_process_visit(struct wefti_processes *table, uint32_t index, weft_pid *pid, bool *ending) {
     wefti_lock_take(&table->lock);
     bool made = index < table->made;
     wefti_lock_give(&table->lock);
@@ -83,6 +87,8 @@ bool wefti_process_visit(struct wefti_processes *table, uint32_t index, weft_pid
     struct wefti_process *process = wefti_process_at(table, index);
     wefti_lock_take(&process->lock);
     *pid = wefti_process_is_there(process) ? wefti_process_pid(process) : WEFT_PID_NONE;
+    if (ending)
+        *ending = load_acquire(&process->ending); /* pairs with X2 */
     wefti_lock_give(&process->lock);
     return true;
 }
@@ -104,11 +110,19 @@ struct wefti_processes *wefti_processes_of(struct weft_runtime *rt, bool make) {
     struct wefti_worker *w = wefti_worker_self();
     if (!rt && !(rt = w ? w->rt : NULL))
         return NULL;
+    if (!w && WEFTI_UNLIKELY(wefti_is_forked())) /* no process runs in a forked child, and its locks may be held */
+        return NULL;
     struct wefti_annex *there = wefti_annex(rt, WEFTI_ANNEX_PROCESSES);
     return there || !make ? table_of(there) : make_table(rt);
 }
 
-int wefti_no_processes(const struct weft_runtime *rt) { return rt || wefti_worker_self() ? -ESRCH : -EINVAL; }
+int wefti_no_process(void) { return wefti_is_forked() ? -ENOTRECOVERABLE : -EINVAL; }
+
+int wefti_no_processes(const struct weft_runtime *rt, int error) {
+    if (wefti_is_forked())
+        return -ENOTRECOVERABLE;
+    return rt || wefti_worker_self() ? error : -EINVAL;
+}
 
 /* -- Slots ------------------------------------------------------------------------------------------------- */
 
@@ -239,7 +253,9 @@ void wefti_process_give(struct wefti_process *process, struct wefti_worker *w) {
     struct wefti_processes *table = process->table;
     if (table->rt->max_processes && !process->own)
         sub_relaxed(&table->counted, 1); /* a count */
-    if (!next_pid(process))
+    weft_pid next = next_pid(process);
+    store_release(&process->ending, false); /* X2, pairs with wefti_process_visit: release functions have returned */
+    if (!next)
         return; /* all are used up */
     struct wefti_chain *cache = cache_of(table, w);
     if (WEFTI_LIKELY(cache && cache->count < 2 * WEFTI_PROCESS_CACHE))

@@ -43,7 +43,7 @@ int wefti_command_timer(const weft_command *command, void *arg) {
     task->poll = poll;
     task->drop = drop;
     task->home = 0;
-    task->layout = WEFTI_STATE_LARGE;
+    task->layout |= WEFTI_STATE_LARGE;
     struct timer *timer = wefti_task_state(task);
     memset(timer, 0, sizeof *timer);
     timer->at = asked->at;

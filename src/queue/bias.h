@@ -50,18 +50,25 @@ void wefti_bias_take_slow(struct wefti_bias *bias, void *self, uint32_t streak);
  * not inside. */
 void wefti_bias_reset(struct wefti_bias *bias, void *self);
 
-/* O1 to O3.  True: inside, as its owner. */
-static inline bool wefti_bias_own(struct wefti_bias *bias, void *self) {
+/* O1 to O3.  True: inside, as its owner.  Leave with wefti_bias_give_own; or call wefti_bias_stay, and leave with wefti_bias_give. */
+static inline bool wefti_bias_enter(struct wefti_bias *bias, void *self) {
     if (WEFTI_UNLIKELY(load_relaxed(&bias->owner) != self || !self)) /* a hint; O3 decides */
         return false;
     store_relaxed(&bias->busy, 1); /* O1 */
     fence_light(); /* O2, pairs with T2 */
-    if (WEFTI_LIKELY(load_relaxed(&bias->owner) == self)) { /* O3: what others did before we became it, we know */
-        bias->by_owner = true;
+    if (WEFTI_LIKELY(load_relaxed(&bias->owner) == self)) /* O3: what others did before we became it, we know */
         return true;
-    }
     store_release(&bias->busy, 0); /* pairs with T3 */
     return false;
+}
+static inline void wefti_bias_stay(struct wefti_bias *bias) { bias->by_owner = true; }
+
+/* Both: leave with wefti_bias_give. */
+static inline bool wefti_bias_own(struct wefti_bias *bias, void *self) {
+    if (WEFTI_UNLIKELY(!wefti_bias_enter(bias, self)))
+        return false;
+    wefti_bias_stay(bias);
+    return true;
 }
 
 /* self: the calling worker, or NULL; streak: how often in a row makes it the owner, 0: never. */

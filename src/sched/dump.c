@@ -43,8 +43,12 @@ static void line(struct out *out, const char *text, int size, size_t room) {
 /* Names come from users: control bytes would forge lines or move a terminal's cursor. */
 const char *wefti_printable(const char *name, char *buffer, size_t room) {
     size_t i = 0;
-    for (; name[i] && i + 1 < room; i++)
-        buffer[i] = name[i] >= ' ' && name[i] != 127 ? name[i] : '?';
+    for (; i + 1 < room; i++) {
+        char c = load_relaxed((const _Atomic char *)&name[i]); /* a look: it may be in a label (label.h) */
+        if (!c)
+            break;
+        buffer[i] = c >= ' ' && c != 127 ? c : '?';
+    }
     buffer[i] = 0;
     return buffer;
 }
@@ -160,8 +164,7 @@ static void find_owner(struct weft_task *task, void *arg) {
     wefti_task_unref(task, 0);
 }
 
-/* Of a fiber that waits for a lock: who has it.  Another task, also one that has ended and left it locked, may be at the address of one that is gone:
- * a look. */
+/* Of a fiber that waits for a lock: the lock's owner. */
 static void keeper(const struct out *out, struct weft_runtime *rt, uint64_t by, uint64_t many, char *what,
                    size_t room) {
     struct owned_by find = {by, NULL};

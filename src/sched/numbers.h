@@ -21,12 +21,13 @@
 #endif
 #define WEFTI_PARK_TIMEOUT INT64_C(10000000) /* B37 */
 #define WEFTI_WATCH_TIMEOUT INT64_C(1000000) /* how often a sleeper looks for stuck workers while others run */
+#define WEFTI_HELP_AFTER INT64_C(1000000) /* ns without progress after which a busy worker takes over another's tasks */
 #define WEFTI_WAKE_WORTH 50000.0 /* ns of waiting work that pay for waking a worker */
 #define WEFTI_IO_COMPLETIONS 256u /* B57: I/O events that a worker takes from its poller at a time, unless configured */
 #define WEFTI_IO_COMPLETIONS_MAX 65536u /* ... and the most that may be configured */
 #define WEFTI_PINNED_MAX 16u /* own fibers in a row, before the scheduler is asked again */
 #define WEFTI_PINNED_MORE 48u /* ... and so many more while they are short */
-#define WEFTI_SLICE_START 3u /* look_log2 of a new fiber: fiber/slice.h */
+#define WEFTI_SLICE_START 7u /* look_after of a new fiber: fiber/slice.h */
 #define WEFTI_OWED_TIME INT64_C(100000) /* ns for the tasks that wait when a fiber has used up its slice */
 #define WEFTI_YIELD_OPS 1024u /* J5: metered ops of a fiber before others run */
 #define WEFTI_HELP_MAX 4096u /* polls that wait on one stack, if it is large enough */

@@ -67,6 +67,17 @@ static void append_all(struct wefti_reactor *r, struct wefti_chain chain) {
 
 /* -- The steps ---------------------------------------------------------------------------------------------- */
 
+/* How long does a task take on this worker, with what it costs to hand it over?  Long, until that is known.  A thread that the system did not
+ * run for a while has not been slow: one sample does not count for much more than those before. */
+static void measure(struct wefti_desk *desk, int64_t now) {
+    if (!desk->given)
+        return;
+    double sample = (double)(now - desk->given_at) / desk->given, most = 2 * desk->average;
+    desk->average +=
+        sample < desk->average ? (sample - desk->average) / 2 : ((sample < most ? sample : most) - desk->average) / 4;
+    desk->given = 0;
+}
+
 /* 1.  R4: all that is there. */
 static uint64_t drain_results(struct wefti_reactor *r) {
     if (load_acquire(&r->asked)) { /* pairs with ask: what came before it is seen in this turn */
@@ -79,8 +90,12 @@ static uint64_t drain_results(struct wefti_reactor *r) {
         struct wefti_seat *seat = (struct wefti_seat *)(void *)link; /* link is its first field */
         bool open = wefti_seat_hear(seat); /* N2, N3 */
         count(&r->now_is.results, open);
-        set_busy(r, (uint32_t)(seat - r->seat), !open);
+        if (open)
+            measure(&r->desk[seat - r->seat], wefti_clock());
+        set_busy(r, (uint32_t)(seat - r->seat), !open); /* A1 */
     }
+    if (items)
+        fence_seq_cst(); /* A2, F2 */
     struct wefti_chain ended = wefti_mpsc_take(&r->ended);
     items += ended.count;
     for (struct wefti_link *link; (link = wefti_chain_take(&ended));) { /* R13, R14 */
@@ -179,15 +194,10 @@ static int next_free(struct wefti_reactor *r, uint32_t from) {
     return -1;
 }
 
-/* H1, H2.  False: its seat has been closed meanwhile. */
-static bool hand(struct wefti_reactor *r, uint32_t worker, uintptr_t what) {
-    bool handed = wefti_seat_hand(&r->seat[worker], what);
-    set_busy(r, worker, true);
-    if (handed) {
-        count(&r->now_is.dispatched, 1);
-        wefti_notify_one(r->rt, NULL, &r->rt->worker[worker]); /* H2: wake */
-    }
-    return handed;
+/* H2, after H1. */
+static void handed(struct wefti_reactor *r, uint32_t worker, uint32_t tasks) {
+    count(&r->now_is.dispatched, tasks);
+    wefti_notify_one(r->rt, NULL, &r->rt->worker[worker]); /* H2: wake */
 }
 
 /* Which of two has been ready for longer? */
@@ -197,20 +207,55 @@ static bool is_older(const struct wefti_link *a, const struct wefti_link *b) {
     return (int32_t)ahead < 0;
 }
 
-/* Give this worker the oldest that it may have. */
-static void dispatch_to(struct wefti_reactor *r, uint32_t worker) {
+/* How many tasks are handed to this worker together?  One, or while they are short, as many as take WEFTI_BATCH_TIME, but not more than its
+ * share of all that are ready.  Nobody knows when a driven worker will be driven. */
+static uint32_t batch_of(const struct wefti_reactor *r, uint32_t worker) {
+    double most = r->rt->worker[worker].driven ? 1 : WEFTI_BATCH_TIME / r->desk[worker].average;
+    uint32_t share = (r->ready.count + r->rt->workers - 1) / r->rt->workers;
+    share = share <= WEFTI_SEAT_ITEMS ? share : WEFTI_SEAT_ITEMS;
+    return most < share ? (uint32_t)most : share;
+}
+
+/* Choose one more task for this worker: the oldest that it may have.  A fiber that has begun comes alone, since it could not be taken back for
+ * another worker.  False: there is none, or it has enough. */
+static bool stage(struct wefti_reactor *r, uint32_t worker) {
     struct wefti_desk *desk = &r->desk[worker];
     bool own = desk->pinned.count && (!r->ready.count || is_older(desk->pinned.first, r->ready.first));
+    if (desk->staged && (own || desk->staged >= desk->batch || wefti_task_is_pinned(desk->first)))
+        return false;
     struct wefti_link *link = wefti_chain_take(own ? &desk->pinned : &r->ready);
     if (!link)
-        return;
-    struct weft_task *task = wefti_task_of(link);
+        return false;
     r->own_ready -= own;
-    count_ready(r); /* before it can run */
-    if (!hand(r, worker, wefti_seat_of_task(task)))
-        prepend(r, task);
-    else if (r->rt->worker[worker].driven && !own)
-        desk->lent = wefti_seat_of_task(task);
+    if (desk->staged)
+        wefti_seat_stage(&r->seat[worker], desk->staged - 1, wefti_task_of(link)); /* B1 */
+    else
+        desk->first = wefti_task_of(link);
+    desk->staged++;
+    return true;
+}
+
+/* H1, B2.  If the seat has been closed meanwhile, the tasks go back. */
+static void hand(struct wefti_reactor *r, uint32_t worker) {
+    struct wefti_desk *desk = &r->desk[worker];
+    struct wefti_seat *seat = &r->seat[worker];
+    uint32_t tasks = desk->staged;
+    bool lend = r->rt->worker[worker].driven && !wefti_task_is_pinned(desk->first);
+    if (!tasks)
+        return;
+    desk->staged = 0;
+    set_busy(r, worker, true);
+    if (wefti_seat_hand_batch(seat, desk->first, tasks - 1)) {
+        desk->given = tasks;
+        desk->given_at = r->now;
+        if (lend)
+            desk->lent = wefti_seat_of_task(desk->first);
+        handed(r, worker, tasks);
+        return;
+    }
+    for (uint32_t i = tasks - 1; i-- > 0;)
+        prepend(r, wefti_seat_staged(seat, i));
+    prepend(r, desk->first);
 }
 
 /* Who knows when a driven worker will be driven?  What it has not begun goes to another as soon as one is free. */
@@ -227,26 +272,61 @@ static void take_back(struct wefti_reactor *r) {
     prepend(r, (struct weft_task *)lent);
 }
 
+/* When a batch has taken longer than it should: then its tasks are for other workers. */
+static int64_t batch_end(const struct wefti_desk *desk) {
+    return desk->given > 1 ? desk->given_at + (int64_t)WEFTI_BATCH_TIME : INT64_MAX;
+}
+
+/* A seat is open.  No task waits for another of its batch that is long, or whose thread the system does not run. */
+static void reclaim(struct wefti_reactor *r) {
+    for (uint32_t i = 0; i < r->rt->workers; i++) {
+        struct weft_task *last_first[WEFTI_SEAT_ITEMS];
+        if (r->now < batch_end(&r->desk[i]))
+            continue;
+        uint32_t taken = wefti_seat_reclaim(&r->seat[i], last_first); /* B5 */
+        for (uint32_t k = 0; k < taken; k++)
+            prepend(r, last_first[k]);
+        r->desk[i].given -= taken;
+        count(&r->now_is.taken_back, taken);
+    }
+}
+
 /* Forked jobs are pieces of a task that runs: a worker that has nothing else is told to take some. */
 static void dispatch_jobs(struct wefti_reactor *r) {
     int next = next_free(r, 0);
     for (uint32_t i = 0; next >= 0 && i < r->rt->workers; i++) {
         if (!r->desk[i].busy || !wefti_deque_has_public(&r->rt->worker[i].jobs))
             continue;
-        hand(r, (uint32_t)next, WEFTI_SEAT_JOBS);
+        if (wefti_seat_hand(&r->seat[next], WEFTI_SEAT_JOBS)) /* H1 */
+            handed(r, (uint32_t)next, 1);
+        set_busy(r, (uint32_t)next, true);
         next = next_free(r, (uint32_t)next + 1);
     }
 }
 
-/* 8. */
+/* 8.  The open seats get tasks in turn, the oldest first. */
 static uint64_t dispatch(struct wefti_reactor *r) {
     uint64_t before = load_own(&r->now_is.dispatched);
     if (r->rt->driven)
         take_back(r);
-    for (int i = next_free(r, 0); i >= 0 && r->ready.count + r->own_ready; i = next_free(r, (uint32_t)i + 1))
-        dispatch_to(r, (uint32_t)i);
-    if (r->rt->driven && !r->desk[0].busy)
-        dispatch_to(r, 0);
+    int first = next_free(r, 0);
+    if (first >= 0 && load_own(&r->now_is.active))
+        reclaim(r);
+    if (first >= 0 && r->ready.count + r->own_ready) {
+        for (int i = first; i >= 0; i = next_free(r, (uint32_t)i + 1))
+            r->desk[i].batch = batch_of(r, (uint32_t)i);
+        for (bool any = true; any;) {
+            any = false;
+            for (int i = first; i >= 0; i = next_free(r, (uint32_t)i + 1))
+                any = stage(r, (uint32_t)i) || any;
+        }
+    }
+    bool driven = r->rt->driven && !r->desk[0].busy && stage(r, 0);
+    count_ready(r); /* before they can run */
+    for (int i = first; i >= 0; i = next_free(r, (uint32_t)i + 1))
+        hand(r, (uint32_t)i);
+    if (driven)
+        hand(r, 0);
     if (load_own(&r->now_is.active) && !r->ready.count && r->rt->worker[0].shared)
         dispatch_jobs(r);
     count_ready(r);
@@ -264,6 +344,10 @@ static uint64_t wait(struct wefti_reactor *r) {
     int64_t until = limit < INT64_MAX - r->now ? r->now + limit : INT64_MAX;
     int64_t next = wefti_timers_next(r->rt->control); /* as in step 4 */
     until = next < until ? next : until;
+    for (uint32_t i = 0; load_own(&r->now_is.active) && next_free(r, 0) >= 0 && i < r->rt->workers; i++) {
+        int64_t end = batch_end(&r->desk[i]); /* step 8 is to look at it again */
+        until = end < until ? end : until;
+    }
     for (uint32_t i = 0; active && i < r->spin && !wefti_park_has_token(&r->rt->control->park); i++)
         wefti_relax();
     if (!wefti_park_has_token(&r->rt->control->park)) /* the watch */
@@ -309,8 +393,16 @@ static void stop(struct weft_runtime *rt) {
 static struct wefti_seat *seat_of(const struct wefti_worker *w) { return &w->rt->reactor->seat[w->index]; }
 
 static void open_seat(struct wefti_worker *w) {
+    seat_of(w)->in_batch = false; /* B4 */
     wefti_seat_open(seat_of(w), &w->rt->reactor->news); /* T2, T3 */
     wefti_park_wake(&w->rt->control->park); /* T4: wake */
+}
+
+/* E3, E4, after E1: a task is ready. */
+static void tell_if_open(struct wefti_worker *w) {
+    fence_seq_cst(); /* E3, F1 */
+    if (load_relaxed(&w->rt->reactor->now_is.active) < w->rt->workers) /* E4; F1 orders it */
+        wefti_park_wake(&w->rt->control->park); /* E2: wake */
 }
 
 static void submit(struct wefti_worker *w, struct weft_task *task, enum wefti_submit why) {
@@ -319,7 +411,7 @@ static void submit(struct wefti_worker *w, struct weft_task *task, enum wefti_su
         return;
     }
     wefti_inject_push_one(&w->rt->inject, &task->link); /* E1 */
-    wefti_notify(w->rt, w); /* E2 */
+    tell_if_open(w);
 }
 
 /* A driven worker is gone when it finds nothing: it waits until the reactor has looked at everything once. */
@@ -334,8 +426,11 @@ static void ask(struct wefti_worker *w) {
 
 static struct weft_task *next(struct wefti_worker *w) {
     struct wefti_seat *seat = seat_of(w);
+    struct weft_task *item = seat->in_batch ? wefti_seat_pop(seat) : NULL; /* B3, B4 */
+    if (item)
+        return item;
     if (load_own(&seat->slot) == WEFTI_SEAT_CLOSED)
-        open_seat(w); /* the task that we run waits, and helps */
+        open_seat(w); /* the task that we run waits, and helps; or the rest of the batch was taken back */
     uintptr_t found = wefti_seat_take(seat); /* T1 */
     if (found == WEFTI_SEAT_OPEN && w->driven) {
         ask(w);
@@ -352,8 +447,16 @@ static struct weft_task *next(struct wefti_worker *w) {
 
 static bool has_work(struct wefti_worker *w) { return load_relaxed(&seat_of(w)->slot) > WEFTI_SEAT_CLOSED; } /* F2 */
 
-/* The next task is likely to come at once. */
+bool wefti_control_has_more(struct wefti_worker *w) {
+    struct wefti_seat *seat = seat_of(w);
+    return seat->in_batch && wefti_seat_length(seat);
+}
+
+/* Within a batch the reactor is not told of results.  While a seat is open it looks by itself when the batch should have ended (step 9); while
+ * none is, nothing that it hears of could run.  After a batch, the next task is likely to come at once. */
 static void done(struct wefti_worker *w) {
+    if (wefti_control_has_more(w))
+        return;
     open_seat(w);
     for (uint32_t i = 0; i < w->rt->reactor->spin && !w->driven && !has_work(w); i++)
         wefti_relax();
@@ -365,8 +468,14 @@ static void resume(struct wefti_worker *w) {
     if (load_own(&seat->slot) == WEFTI_SEAT_CLOSED) /* it has not */
         return;
     uintptr_t found = wefti_seat_close(seat); /* C1 */
-    if (found > WEFTI_SEAT_JOBS)
+    if (found > WEFTI_SEAT_JOBS) { /* the last first: each is put before those that came before it */
+        struct weft_task *last_first[WEFTI_SEAT_ITEMS];
+        uint32_t count = seat->in_batch ? wefti_seat_reclaim(seat, last_first) : 0;
+        for (uint32_t i = 0; i < count; i++)
+            wefti_mpsc_push(&w->rt->reactor->returned, &last_first[i]->link);
         wefti_mpsc_push(&w->rt->reactor->returned, &((struct weft_task *)found)->link);
+        seat->in_batch = false;
+    }
     wefti_seat_tell(seat, &w->rt->reactor->news); /* T3 */
     wefti_park_wake(&w->rt->control->park); /* T4: wake */
 }
@@ -433,6 +542,8 @@ static int init(struct weft_runtime *rt) {
     r->idle_look = rt->park_timeout;
     rt->control->timers.sorted = true; /* R7 */
     rt->park_timeout = INT64_MAX; /* workers sleep without limit: the reactor keeps the watch */
+    for (uint32_t i = 0; i < rt->workers; i++)
+        r->desk[i].average = 8 * WEFTI_AVERAGE_START;
     free_all(r);
     return 0;
 }

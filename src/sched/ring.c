@@ -174,6 +174,8 @@ static INLINE struct weft_task *next_of_own(struct wefti_worker *w, bool shared)
 static __attribute__((noinline)) struct weft_task *next_of_all(struct wefti_worker *w) {
     struct weft_task *task;
     w->global_left = w->global_interval;
+    if (w->global_interval < WEFTI_TICK_POLLS) /* polls are long, and the next tick may be far */
+        wefti_worker_help(w, wefti_clock());
     if (load_own(&w->lifo.batch_left) == 0 && wefti_global_is_due(w) &&
         (task = fetch(w, NULL))) /* B27: not before the last batch is used up */
         return task;
@@ -244,18 +246,37 @@ static bool leave_alone(struct wefti_worker *w, struct wefti_worker *victim) {
     return gets_on;
 }
 
+static struct weft_task *steal_from_ring(struct wefti_worker *w, struct wefti_worker *victim) {
+    uint32_t taken;
+    struct wefti_link *item = wefti_ring_steal(&victim->ring, &w->ring, &taken);
+    return item ? stolen(w, item, taken) : NULL;
+}
+
 static struct weft_task *steal(struct wefti_worker *w, bool last) {
     struct wefti_others others = wefti_others_randomly(w);
     uint32_t first = others.at;
     for (struct wefti_worker *victim; (victim = wefti_others_next(&others));) {
-        uint32_t taken;
-        if (!last && leave_alone(w, victim))
-            continue;
-        struct wefti_link *item = wefti_ring_steal(&victim->ring, &w->ring, &taken);
-        if (item)
-            return stolen(w, item, taken);
+        struct weft_task *task = !last && leave_alone(w, victim) ? NULL : steal_from_ring(w, victim);
+        if (task)
+            return task;
     }
     return w->shared ? steal_from_stuck(w, first, last) : NULL;
+}
+
+/* The tasks in the ring, whose oldest is known by the ring's head.  If there are none, the tasks in the slot and the batch: the
+ * owner has not come to them as long as it is in the same poll.  (The lowest bit tells the two apart.) */
+static struct wefti_line line(struct wefti_worker *other) {
+    uint32_t length = wefti_ring_length(&other->ring);
+    if (length)
+        return (struct wefti_line){2 * (uint64_t)wefti_ring_real_of(load_relaxed(&other->ring.head)), length};
+    uint64_t polls = load_relaxed(&other->counters.polls); /* a hint */
+    return (struct wefti_line){2 * polls + 1, other->rt->lifo_stealing && wefti_lifo_holds(&other->lifo)};
+}
+
+static struct weft_task *steal_from(struct wefti_worker *w, struct wefti_worker *victim) {
+    struct weft_task *task = steal_from_ring(w, victim);
+    struct wefti_link *item = task || !w->rt->lifo_stealing ? NULL : wefti_lifo_steal(&victim->lifo);
+    return item ? stolen(w, item, 1) : task;
 }
 
 static bool has_work(struct wefti_worker *w) {
@@ -291,7 +312,7 @@ static struct weft_task *next_alone(struct wefti_worker *w) { return next_for(w,
 
 #define RING(submit_fn, next_fn)                                                                                       \
     .name = "ring", .submit = submit_fn, .next = next_fn, .steal = steal, .has_work = has_work, .waiting = waiting,    \
-    .stuck = stuck, .flush = flush
+    .stuck = stuck, .flush = flush, .line = line, .steal_from = steal_from
 
 static const struct wefti_sched alone = {RING(submit_alone, next_alone)};
 const struct wefti_sched wefti_sched_ring = {RING(submit, next), .alone = &alone};

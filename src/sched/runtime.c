@@ -113,7 +113,7 @@ static void init_worker(struct weft_runtime *rt, uint32_t index, bool no_steal) 
     w->measure_began = wefti_clock();
     w->watched_polls = UINT64_MAX;
     w->slice_polls = UINT64_MAX;
-    w->look_log2 = w->central ? 0 : WEFTI_SLICE_START;
+    w->look_after = w->central ? 0 : WEFTI_SLICE_START;
     store_relaxed(&w->timers_next, INT64_MAX); /* before any other thread */
     w->timers.tick = (uint64_t)(w->rt->sim ? 0 : w->measure_began / WEFTI_WHEEL_TICK);
     wefti_random_init(&w->random, rt->seed + index * UINT64_C(0x9E3779B97F4A7C15));
@@ -121,6 +121,7 @@ static void init_worker(struct weft_runtime *rt, uint32_t index, bool no_steal) 
 
 static void release(struct weft_runtime *rt, size_t allocated) {
     wefti_slab_fini(&rt->slab);
+    wefti_nodes_fini(&rt->labels);
     wefti_stack_pool_fini(&rt->stacks);
     wefti_sim_fini(rt);
     wefti_profile_fini(rt);
@@ -286,12 +287,12 @@ static bool wait_unreferenced(struct weft_runtime *rt) {
     return true;
 }
 
-/* Who is to drop them knows their names. */
-static void report_held(struct weft_runtime *rt) {
+/* Reports the tasks of which something is held by name: whoever is to drop it knows them. */
+static void report_held(struct weft_runtime *rt, const char *what) {
     const char *names[HELD_MAX];
     char text[768], name[WEFTI_NAME_ROOM];
     uint32_t held = wefti_slab_in_use(&rt->slab, names, HELD_MAX);
-    int size = snprintf(text, sizeof text, "weft: destroy: handles or wakers of tasks are still held (%u):", held);
+    int size = snprintf(text, sizeof text, "weft: destroy: %s (%u):", what, held);
     for (uint32_t i = 0; i < held && i < HELD_MAX; i++)
         size += snprintf(text + size, sizeof text - (size_t)size, "%s \"%s\"", i ? "," : "",
                          wefti_printable(names[i], name, sizeof name)); /* HELD_MAX of them fit */
@@ -306,8 +307,11 @@ int weft_runtime_destroy(weft_runtime *rt) {
     if (result == -EBUSY || result == -EDEADLK || result == -ENOTRECOVERABLE)
         return result;
     if (!wait_unreferenced(rt)) {
-        report_held(rt);
-        return -EBUSY;
+        bool lost = load_relaxed(&rt->fiber_was_stopped) && wefti_slab_has_only_handles(&rt->slab); /* all has ended */
+        report_held(rt, lost ? "handles of tasks that a stopped fiber has not dropped"
+                             : "handles or wakers of tasks are still held");
+        if (!lost)
+            return -EBUSY;
     }
     if (wefti_annexes_stop(rt, 0) == -EBUSY)
         return -EBUSY;

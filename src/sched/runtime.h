@@ -5,6 +5,7 @@
 #include <weft/runtime.h>
 
 #include "queue/inject.h"
+#include "queue/nodes.h"
 #include "sched/idle.h"
 #include "sched/scheduler.h"
 #include "sched/worker.h"
@@ -54,6 +55,7 @@ struct weft_runtime {
     uint32_t max_processes; /* 0: as many as the table has */
     int64_t park_timeout; /* INT64_MAX: none */
     int64_t grace; /* as in the config: wefti_grace */
+    _Atomic bool fiber_was_stopped; /* wefti_fiber_stop: handles may lie in a stack that nobody returns to */
     int64_t grace_ops; /* unpaid ops of a cancelled, exhausted fiber before it is stopped; 0: none */
     uint64_t seed;
     weft_wake_fn wake;
@@ -67,6 +69,7 @@ struct weft_runtime {
     struct wefti_idle idle;
     struct wefti_inject inject;
     struct wefti_slab slab;
+    struct wefti_nodes labels; /* of tasks: label.h */
     struct wefti_stack_pool stacks;
     uint32_t stack_log2; /* of fibers that do not say */
     uint32_t yield_ops; /* metered ops after which a fiber lets others run */

@@ -95,6 +95,8 @@ void wefti_worker_finish(struct wefti_worker *w, struct weft_task *task, weft_re
 void wefti_worker_skip(struct wefti_worker *w, struct weft_task *task);
 /* B34, B45: the last poll of a tick was made. */
 void wefti_worker_tick(struct wefti_worker *w);
+/* A busy worker takes over half of the tasks of one that does not get to them.  Called about once per millisecond or more often. */
+void wefti_worker_help(struct wefti_worker *w, int64_t now);
 /* The next task of our own fibers, our own queues and the global one, or NULL. */
 struct weft_task *wefti_worker_pick(struct wefti_worker *w);
 /* One of our fibers has used up its slice, and yields: up to so many of the tasks that wait now come before it and the others, as long as they are short. */
@@ -137,6 +139,13 @@ struct wefti_help {
     weft_result done;
     uint8_t waits;
 };
+
+/* -- failed.c ---------------------------------------------------------------------------------------- */
+/* The task is about to end with that error.  If it belongs to no nursery or process, and nobody has a handle, nobody can learn of it: it is counted, and the
+ * first one of a runtime is reported.  -ECANCELED is no failure. */
+void wefti_task_failed(struct wefti_worker *w, const struct weft_task *task, int status);
+/* The value of a poll task that ends with an error which its owner learns of in another way. */
+extern const char wefti_failure_is_known[1];
 
 /* -- wake.c ------------------------------------------------------------------------------------------ */
 /* Debug builds: a handle or waker whose task is gone, or a handle that was dropped before, names itself and aborts. */
@@ -302,6 +311,9 @@ void wefti_io_complete(struct weft_runtime *rt, struct wefti_io *io);
 typedef uint64_t wefti_resolve(struct wefti_link *link);
 /* By a worker of `rt`.  As wefti_io_submit: the link stays in place until `resolve` was called, and wefti_notify is due. */
 void wefti_control_resolve(struct weft_runtime *rt, struct wefti_link *link, wefti_resolve *resolve);
+
+/* The control thread has assigned further tasks to the calling worker, behind the one that it runs. */
+bool wefti_control_has_more(struct wefti_worker *w);
 
 /* A task of `rt`, which has a control thread, has become SCHEDULED.  True: the caller is that thread, and has put it into its ready queue. */
 bool wefti_control_resume(struct weft_runtime *rt, struct weft_task *task);

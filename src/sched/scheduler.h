@@ -6,6 +6,12 @@
 
 struct wefti_worker;
 
+/* The tasks that wait in a worker's queues. */
+struct wefti_line {
+    uint64_t oldest; /* a number that changes when the oldest of them is taken */
+    uint32_t length;
+};
+
 /* Why a task is handed to the scheduler. */
 enum wefti_submit {
     WEFTI_SUBMIT_SPAWN, /* new */
@@ -33,6 +39,10 @@ struct wefti_sched {
     uint32_t (*waiting)(struct wefti_worker *w);
     /* The watch: does somebody seem stuck who keeps work to himself that a last pass of `steal` would take?  May be NULL. */
     bool (*stuck)(struct wefti_worker *w);
+    /* Help (worker.c): what waits in the queues of another worker, where `w` could take it.  A hint.  May be NULL. */
+    struct wefti_line (*line)(struct wefti_worker *other);
+    /* ... take half of it, which goes into our own queues but for the one that is returned.  NULL: nothing was there. */
+    struct weft_task *(*steal_from)(struct wefti_worker *w, struct wefti_worker *victim);
     /* Before sleeping: make everything public that the worker keeps to itself.  May be NULL. */
     void (*flush)(struct wefti_worker *w);
 

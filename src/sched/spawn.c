@@ -1,5 +1,6 @@
 /* spawn.c - making tasks. */
 #include "sched/spawn.h"
+#include "sched/label.h"
 
 #include "task/account.h"
 
@@ -14,10 +15,9 @@ INLINE void fill(struct weft_task *task, const weft_spec *spec) {
     task->drop = spec->drop;
     task->home = 0;
     if (spec->state_size == 0) {
-        task->layout = 0;
         task->pointer = (void *)(uintptr_t)spec->state;
     } else {
-        task->layout = spec->state_size <= sizeof(void *) ? WEFTI_STATE_SMALL : WEFTI_STATE_LARGE;
+        task->layout |= spec->state_size <= sizeof(void *) ? WEFTI_STATE_SMALL : WEFTI_STATE_LARGE;
         if (spec->state)
             memcpy(wefti_task_state(task), spec->state, spec->state_size);
         else
@@ -42,11 +42,12 @@ void wefti_spawn_refuse(const struct wefti_room *room, bool handle) { refuse(roo
 
 /* From outside, or by a worker that is about to sleep: through the global queue, which may refuse. */
 static __attribute__((noinline)) int start_outside(struct weft_runtime *rt, struct weft_task *task,
-                                                   void (*undo)(struct weft_task *task), weft_task **handle) {
+                                                   void (*undo)(struct weft_task *task), weft_task **handle,
+                                                   bool urgent) {
     weft_task *before = handle ? *handle : NULL;
     if (handle)
         *handle = task; /* first: once admitted, the task may run, end, and look at where its handle went */
-    int error = wefti_inject_admit(&rt->inject, &task->link, rt->global_capacity);
+    int error = wefti_inject_admit(&rt->inject, &task->link, urgent ? UINT32_MAX : rt->global_capacity);
     if (error) {
         if (handle)
             *handle = before;
@@ -58,9 +59,9 @@ static __attribute__((noinline)) int start_outside(struct weft_runtime *rt, stru
 }
 
 INLINE int submit_born(struct weft_runtime *rt, struct wefti_worker *w, struct weft_task *task,
-                       void (*undo)(struct weft_task *task), weft_task **handle) {
+                       void (*undo)(struct weft_task *task), weft_task **handle, bool urgent) {
     if (WEFTI_UNLIKELY(!w || w->parking))
-        return start_outside(rt, task, undo, handle);
+        return start_outside(rt, task, undo, handle, urgent);
     wefti_count(&w->counters.spawned, 1);
     if (handle)
         *handle = task;
@@ -71,7 +72,7 @@ INLINE int submit_born(struct weft_runtime *rt, struct wefti_worker *w, struct w
 INLINE int submit_new(struct weft_runtime *rt, struct wefti_worker *w, struct weft_task *task,
                       void (*undo)(struct weft_task *task), weft_task **handle) {
     wefti_word_spawn(&task->word, handle != NULL);
-    return submit_born(rt, w, task, undo, handle);
+    return submit_born(rt, w, task, undo, handle, false);
 }
 
 INLINE int find_room(struct weft_runtime *rt, struct wefti_worker *w, size_t state_size, struct wefti_room *room) {
@@ -87,6 +88,7 @@ INLINE int find_room(struct weft_runtime *rt, struct wefti_worker *w, size_t sta
     room->rt = rt;
     room->w = inside ? w : NULL;
     room->undo = NULL;
+    room->urgent = false;
     room->task = wefti_slab_take(&rt->slab, inside ? &w->cache : NULL, state_size);
     return room->task ? 0 : -ENOMEM;
 }
@@ -95,12 +97,18 @@ int wefti_spawn_room(struct weft_runtime *rt, size_t state_size, struct wefti_ro
     return find_room(rt, wefti_worker_self(), state_size, room);
 }
 
+void wefti_spawn_unroom(const struct wefti_room *room) {
+    if (room->task->owns & WEFTI_LABELLED)
+        wefti_label_take(room->rt, room->task);
+    wefti_slab_give(&room->rt->slab, room->w ? &room->w->cache : NULL, room->task);
+}
+
 int wefti_spawn_submit(const struct wefti_room *room, weft_task **handle) {
     return submit_new(room->rt, room->w, room->task, room->undo, handle);
 }
 
 int wefti_spawn_submit_born(const struct wefti_room *room, weft_task **handle) {
-    return submit_born(room->rt, room->w, room->task, room->undo, handle);
+    return submit_born(room->rt, room->w, room->task, room->undo, handle, room->urgent);
 }
 
 INLINE int start_freely(struct weft_runtime *rt, struct wefti_worker *w, const weft_spec *spec, weft_task **handle) {

@@ -11,10 +11,13 @@ struct wefti_room {
     struct wefti_worker *w; /* the calling worker, if it is one of rt's */
     struct weft_task *task; /* nothing but the size class is filled in */
     void (*undo)(struct weft_task *task); /* called when it is refused after all; NULL: nothing to do */
+    bool urgent; /* from outside it is admitted also if the global queue is at its capacity */
 };
 
 /* rt NULL: the caller's.  Returns 0; -EINVAL (no runtime); -ESHUTDOWN; -ENOMEM. */
 int wefti_spawn_room(struct weft_runtime *rt, size_t state_size, struct wefti_room *room);
+/* The fields are filled in, but the task is not to be: gives back its slot, and its label if it has one. */
+void wefti_spawn_unroom(const struct wefti_room *room);
 /* All fields but the word are filled in: go.  On failure the task is gone, and its drop function was not called.
  * Returns 0; -EAGAIN; -ESHUTDOWN. */
 int wefti_spawn_submit(const struct wefti_room *room, weft_task **handle);

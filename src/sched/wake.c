@@ -1,4 +1,5 @@
 /* wake.c - waking, cancelling, references: the calls that act on a task from anywhere. */
+#include "sched/label.h"
 #include "sched/sched.h"
 #include "task/fiber.h"
 
@@ -55,6 +56,8 @@ void wefti_submit(struct weft_task *task, enum wefti_submit why) {
 static inline void free_task(struct weft_task *task) {
     struct weft_runtime *rt = wefti_task_rt(task);
     struct wefti_worker *w = wefti_worker_of(rt);
+    if (WEFTI_UNLIKELY(task->owns & WEFTI_LABELLED))
+        wefti_label_take(rt, task);
     if (WEFTI_LIKELY(w != NULL))
         wefti_slab_give_here(&rt->slab, &w->cache, task);
     else
@@ -207,8 +210,8 @@ bool weft_task_is_cancelled(const weft_task *task) {
     if (!task)
         return false;
     uint64_t word = load_relaxed((wefti_word *)(uintptr_t)&task->word); /* a flag, nothing behind it */
-    if (WEFTI_LIKELY(!(word & WEFTI_CANCELLED) || wefti_word_must_end(word)))
-        return word & WEFTI_CANCELLED;
+    if (WEFTI_LIKELY(!wefti_word_is_to_end(word) || !(word & WEFTI_SHIELD_MASK)))
+        return wefti_word_is_to_end(word);
     struct wefti_worker *w = wefti_worker_here();
     if (!w || wefti_current(w) != task || !wefti_task_is_fiber(task)) /* its limits are its own */
         return false;

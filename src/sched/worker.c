@@ -3,6 +3,7 @@
  * Order of looking: the scheduler's own `next`, then, as a searcher, other workers' queues and jobs, then sleep.  The
  * protocol that makes sleeping safe is in idle.h; step labels here are its.
  */
+#include "sched/label.h"
 #include "sched/sched.h"
 #include "task/fiber.h"
 
@@ -19,8 +20,9 @@ static __attribute__((noinline)) void tell_joiner(struct wefti_worker *w, struct
     wefti_task_unref(task, 0);
 }
 
+/* labelled: it may have a label, which only a task with a drop function has. */
 static inline __attribute__((always_inline)) void complete(struct wefti_worker *w, struct weft_task *task, void *value,
-                                                           struct wefti_owner *owner) {
+                                                           struct wefti_owner *owner, bool labelled) {
     task->value = value;
     wefti_set_current(w, NULL); /* it may be gone soon */
     uint64_t word = wefti_word_to_complete(&task->word);
@@ -28,10 +30,13 @@ static inline __attribute__((always_inline)) void complete(struct wefti_worker *
     store_release(&w->counters.completed, load_own(&w->counters.completed) + 1);
     if (owner)
         owner->kind->left(owner); /* only now: who awaits all children finds each of them COMPLETE */
-    if (word & WEFTI_JOINED)
+    if (word & WEFTI_JOINED) {
         tell_joiner(w, task);
-    else if (wefti_word_refs(word) == 0)
+    } else if (wefti_word_refs(word) == 0) {
+        if (labelled && (task->owns & WEFTI_LABELLED))
+            wefti_label_take(w->rt, task);
         wefti_slab_give_here(&w->rt->slab, &w->cache, task);
+    }
 }
 
 static __attribute__((noinline)) void drop_and_complete(struct wefti_worker *w, struct weft_task *task, void *value) {
@@ -46,7 +51,7 @@ static __attribute__((noinline)) void drop_and_complete(struct wefti_worker *w, 
             &task->word); /* ours: what is called may wait here, and it cannot run meanwhile (sim.c) */
     task->drop(wefti_task_state(task));
     wefti_set_current(w, NULL);
-    complete(w, task, value, owner);
+    complete(w, task, value, owner, true);
 }
 
 void wefti_worker_finish(struct wefti_worker *w, struct weft_task *task, weft_result result) {
@@ -54,7 +59,7 @@ void wefti_worker_finish(struct wefti_worker *w, struct weft_task *task, weft_re
     if (task->drop)
         drop_and_complete(w, task, result.value);
     else
-        complete(w, task, result.value, NULL);
+        complete(w, task, result.value, NULL, false);
 }
 
 void wefti_worker_skip(struct wefti_worker *w, struct weft_task *task) {
@@ -68,10 +73,12 @@ static inline __attribute__((always_inline)) void run(struct wefti_worker *w, st
         return;
     w->done = (weft_result){0, NULL}; /* a join that helps restores these and w->current for the task below */
     w->waits = WEFTI_WAITS_UNKNOWN;
-    w->calls_left = INT64_C(1) << w->look_log2; /* a new slice; a fiber sets its own */
+    w->calls_left = w->look_after; /* a new slice; a fiber sets its own */
     weft_poll said = task->poll(task, wefti_task_state(task));
     wefti_set_current(w, NULL);
     if (said == WEFT_READY) {
+        if (WEFTI_UNLIKELY(w->done.status < 0) && w->done.value != wefti_failure_is_known && !wefti_task_is_fiber(task))
+            wefti_task_failed(w, task, w->done.status);
         wefti_worker_finish(w, task, w->done);
     } else if (said == WEFT_PENDING) {
         store_relaxed(&task->status, wefti_waits(w)); /* for dumps */
@@ -107,14 +114,44 @@ static void measure(struct wefti_worker *w, int64_t now) {
     w->measure_began = now;
 }
 
+/* Idle workers steal, and a sleeping worker watches the others.  If all workers are busy, nobody does either: tasks behind a worker
+ * that is in a long poll, or runs many long fibers, would wait for that worker alone.  So a busy worker keeps an eye on one other
+ * worker at a time.  If the oldest task that waits there stays the same for WEFTI_HELP_AFTER, and has waited for longer than it would
+ * wait here, we take half of the tasks.  Rejected: to compare the lengths of the queues only.  Two workers with long polls would pass
+ * their tasks to and fro. */
+void wefti_worker_help(struct wefti_worker *w, int64_t now) {
+    const struct wefti_sched *sched = w->sched;
+    if (!sched->line || !w->shared || now - w->help_seen < WEFTI_HELP_AFTER)
+        return;
+    struct wefti_worker *victim = &w->rt->worker[w->helped];
+    struct wefti_line line = sched->line(victim);
+    bool same = victim != w && w->help_seen && line.length && line.oldest == w->help_oldest;
+    if (!same) {
+        w->helped = w->helped + 1 < w->rt->workers ? w->helped + 1 : 0;
+        line = sched->line(&w->rt->worker[w->helped]);
+    } else if ((double)sched->waiting(w) * w->average < (double)(now - w->help_since)) {
+        struct weft_task *task = sched->steal_from(w, victim);
+        if (task)
+            sched->submit(w, task, WEFTI_SUBMIT_WAKE);
+        line = sched->line(victim);
+    }
+    if (!same || line.oldest != w->help_oldest) {
+        w->help_oldest = line.oldest;
+        w->help_since = now;
+    }
+    w->help_seen = now;
+}
+
 void wefti_worker_tick(struct wefti_worker *w) {
     w->tick_left = WEFTI_TICK_POLLS;
     wefti_count(&w->counters.ticks, 1);
     int64_t now = wefti_clock();
     measure(w, now);
     wefti_stack_pool_trim(&w->rt->stacks, now);
-    if (w->shared)
+    if (w->shared) {
         wefti_timers_help_one(w, now);
+        wefti_worker_help(w, now);
+    }
 }
 
 /* -- Looking --------------------------------------------------------------------------------------------- */

@@ -73,7 +73,7 @@ struct wefti_worker {
     uintptr_t stack_limit; /* of the thread that runs us: do not nest below */
     uintptr_t stack_top; /* ... where its loop begins: what is above is another stack */
     _Atomic(struct weft_task *) current; /* what runs: wefti_current; atomic for those who look (weft_task_state) */
-    int64_t calls_left; /* fiber/slice.h: what calls may spend until the next look; 64 bits, so that it never wraps */
+    int64_t calls_left; /* fiber/slice.h: what calls may spend before the next look; 64 bits, so that it never wraps */
     weft_result done; /* what the running poll left with weft_done */
     uint32_t tick_left; /* polls until the next maintenance */
     uint32_t global_left; /* polls until the global queue is looked at first */
@@ -81,14 +81,16 @@ struct wefti_worker {
     uint32_t busy_intervals; /* of those, since it last ran out of tasks of its own */
     int64_t spill_seen; /* when it last took the oldest of the global queue's spill */
     uint32_t lifo_polls; /* in a row */
+    uint32_t watched; /* the worker we suspect of being stuck */
     uint64_t measured_from; /* counters.polls at measure_began */
     int64_t measure_began;
     double average; /* ns a poll: B28 */
     double length; /* the same from a shorter start: what a task in our own queue is taken to need */
-    uint32_t watched; /* the worker we suspect of being stuck ... */
     uint64_t last_look; /* ring.c: at a worker with a few tasks: its polls, and who it is */
-    uint64_t watched_polls; /* ... and how many polls it had made; UINT64_MAX: nobody */
-    struct wefti_random random;
+    uint64_t watched_polls; /* how many polls `watched` had made; UINT64_MAX: nobody is suspected */
+    /* Its two words are stored together and read one by one.  Across two cache lines each read would wait for the store: a select over 8
+     * channels took 10 % longer. */
+    _Alignas(16) struct wefti_random random;
     struct wefti_slab_cache cache;
     struct wefti_thread thread;
 
@@ -116,7 +118,7 @@ struct wefti_worker {
     int64_t slice_spent; /* units up to the last look ... */
     int64_t slice_given; /* ... and what calls_left was set to after it */
     uint32_t slice_left, slice_looks; /* weft_checkpoint: calls until it looks again, of how many */
-    uint8_t look_log2; /* of poll tasks: as the field of a fiber */
+    uint8_t look_after; /* of poll tasks: as the field of a fiber */
 
     struct wefti_wheel timers; /* under timers_lock, if there are other workers */
     struct wefti_watch *watch; /* NULL: no descriptors */
@@ -126,6 +128,12 @@ struct wefti_worker {
     uint32_t look_left; /* polls until the clock and the descriptors are looked at; 0: there are none */
     struct wefti_nap nap;
     uint32_t timers_helped; /* whose overdue timers we have looked at last */
+    uint32_t helped; /* wefti_worker_help: the worker that we keep an eye on ... */
+    uint64_t help_oldest; /* ... the oldest task that waits there ... */
+    int64_t help_since; /* ... since when it does, as far as we know ... */
+    int64_t help_seen; /* ... and when we looked last; 0: never */
+    uint32_t oldest_left; /* deque.c: oldest tasks that may still run in a row; 0: it is not their turn ... */
+    int64_t oldest_until; /* ... which ends then */
     uint32_t owed,
         owed_made; /* tasks that come before our fibers, and how many have: they waited when one of these had used up its slice ... */
     int64_t owed_until; /* ... and no longer than until then; 0: one of our fibers has had its turn since */

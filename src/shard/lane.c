@@ -112,6 +112,8 @@ int weft_lane_create(const weft_lane_config *given, weft_lane **out) {
     int error = out ? settle(given, &config) : -EINVAL;
     if (error)
         return error;
+    if (wefti_is_forked())
+        return -ENOTRECOVERABLE;
     struct weft_lane *lane = wefti_alloc(sizeof *lane);
     if (!lane)
         return -ENOMEM;
@@ -143,7 +145,7 @@ int weft_lane_create(const weft_lane_config *given, weft_lane **out) {
 }
 
 void weft_lane_shutdown(weft_lane *lane) {
-    if (!lane)
+    if (!lane || wefti_is_forked()) /* a forked child has none of its threads, and must not write to its store */
         return;
     wefti_lock_take(&lane->lock);
     bool first = !load_own(&lane->shutdown);
@@ -169,7 +171,7 @@ void wefti_lane_trim(struct wefti_lane_worker *worker) {
 }
 
 void weft_lane_destroy(weft_lane *lane) {
-    if (!lane)
+    if (!lane || wefti_is_forked())
         return;
     weft_lane_shutdown(lane);
     for (struct weft_shard *shard = load_own(&lane->made), *next; shard; shard = next) {

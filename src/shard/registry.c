@@ -49,6 +49,8 @@ int weft_shard_get(weft_lane *lane, const char *name, weft_shard **out) {
         return -EINVAL;
     struct weft_shard *shard = weft_shard_find(lane, name);
     int error = 0;
+    if (!shard && wefti_is_forked())
+        return -ENOTRECOVERABLE;
     if (!shard) {
         wefti_lock_take(&lane->made_lock);
         shard = weft_shard_find(lane, name); /* made meanwhile? */

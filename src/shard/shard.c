@@ -84,6 +84,8 @@ int weft_shard_submit_many(weft_shard *shard, const weft_tx *txs, size_t count, 
     size_t bytes = 0;
     if (WEFTI_UNLIKELY(!shard || (count && !txs)))
         return -EINVAL;
+    if (WEFTI_UNLIKELY(wefti_is_forked())) /* the lane's threads are the parent's */
+        return -ENOTRECOVERABLE;
     int error = wefti_lane_is_shut(shard->lane) ? -ESHUTDOWN : count > shard->lane->config.max_pool ? -EINVAL : 0;
     for (size_t i = 0; i < count && !error; i++) {
         struct wefti_tx *node = NULL;
@@ -282,6 +284,8 @@ int weft_shard_restart(weft_shard *shard, int (*prepare)(void *arg, void *shard_
                        void *arg) {
     if (!shard)
         return -EINVAL;
+    if (wefti_is_forked())
+        return -ENOTRECOVERABLE;
     if (wefti_lane_is_shut(shard->lane))
         return -ESHUTDOWN;
     uint64_t found = load_relaxed(&shard->word); /* only compared */

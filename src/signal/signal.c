@@ -138,6 +138,8 @@ int weft_signal_open(const int *numbers, size_t count, weft_signals **out) {
             return -EINVAL;
         mask |= bit(numbers[i]);
     }
+    if (wefti_is_forked())
+        return -ENOTRECOVERABLE;
     struct weft_signals *s = wefti_alloc(sizeof *s);
     if (!s)
         return -ENOMEM;

@@ -10,16 +10,12 @@ static void report(struct wefti_sup *sup, size_t at, weft_supervised what, int s
         sup->config.report(sup->config.report_arg, sup->told_as ? sup->told_as[at] : at, what, status);
 }
 
-static int start(struct wefti_sup *sup, size_t at) {
+static void tell_begin(struct wefti_sup *sup, size_t at) {
     struct wefti_sup_child *child = &sup->children[at];
-    child->began = weft_now();
-    int error = sup->kind->goes_on(sup) ? sup->kind->start(sup, at) : -ECANCELED;
-    child->state = error ? WEFTI_SUP_DOWN : WEFTI_SUP_UP;
-    if (error)
-        return error;
-    report(sup, at, WEFT_SUPERVISED_STARTED, 0);
-    sup->kind->see_begin(sup, at);
-    return 0;
+    if (!child->told && sup->kind->has_begun(sup, at)) {
+        child->told = true;
+        report(sup, at, WEFT_SUPERVISED_STARTED, 0);
+    }
 }
 
 static bool reap(struct wefti_sup *sup, size_t at) {
@@ -28,27 +24,70 @@ static bool reap(struct wefti_sup *sup, size_t at) {
         return false;
     child->state = WEFTI_SUP_DOWN;
     child->lacks = NULL;
-    report(sup, at, WEFT_SUPERVISED_ENDED, child->status);
+    tell_begin(sup, at); /* after all, if the supervisor did not wait for that: it was to end */
+    if (child->told)
+        report(sup, at, WEFT_SUPERVISED_ENDED, child->status);
     return true;
 }
 
-/* Those from `first` on, newest first. */
+/* A child that ends before its function was entered has not been started: its status is the error. */
+static int start(struct wefti_sup *sup, size_t at) {
+    struct wefti_sup_child *child = &sup->children[at];
+    child->began = weft_now();
+    child->told = false;
+    int error = sup->kind->goes_on(sup) ? sup->kind->start(sup, at) : -ECANCELED;
+    child->state = error ? WEFTI_SUP_DOWN : WEFTI_SUP_UP;
+    if (error)
+        return error;
+    sup->kind->see_begin(sup, at);
+    tell_begin(sup, at);
+    return !child->told && reap(sup, at) && !child->told ? child->status : 0;
+}
+
+/* -- Ending them --------------------------------------------------------------------------------------------- */
+
+static void ask(struct wefti_sup *sup, size_t at) {
+    struct wefti_sup_child *child = &sup->children[at];
+    child->end_by = child->shutdown ? weft_after(child->shutdown) : WEFT_NOW;
+    if (child->shutdown && sup->kind->ask(sup, at, child->end_by))
+        child->end_by = WEFT_NOW;
+}
+
+/* The child has been asked.  Returns false if it did not end in its time. */
+static bool await(struct wefti_sup *sup, size_t at) {
+    struct wefti_sup_child *child = &sup->children[at];
+    bool in_time = child->end_by != WEFT_NOW && !sup->kind->await(sup, at, child->end_by);
+    if (!in_time)
+        sup->kind->force(sup, at);
+    bool ended = reap(sup, at);
+    wefti_assert(ended, at);
+    return in_time || !child->shutdown;
+}
+
+/* Those from `first` on, newest first (policy.h, Order). */
 static void end_from(struct wefti_sup *sup, size_t first) {
+    bool in_order = true;
     for (size_t i = sup->count; i-- > first;) {
         if (sup->children[i].state == WEFTI_SUP_UP) {
-            sup->kind->stop(sup, i);
-            bool ended = reap(sup, i);
-            wefti_assert(ended, i);
+            if (in_order)
+                ask(sup, i);
+            bool in_time = await(sup, i);
+            for (size_t j = i; in_order && !in_time && j-- > first;)
+                if (sup->children[j].state == WEFTI_SUP_UP)
+                    ask(sup, j);
+            in_order = in_order && in_time;
         }
         sup->children[i].state = WEFTI_SUP_DOWN;
     }
 }
 
+/* -- Starting them again --------------------------------------------------------------------------------------- */
+
 /* One more restart now: is that too many? */
 static bool too_often(struct wefti_sup *sup, int64_t now) {
     const weft_supervisor_config *config = &sup->config;
-    if (config->intensity == 0)
-        return false;
+    if (config->intensity == 0 || config->intensity == WEFT_INTENSITY_NONE)
+        return config->intensity != 0;
     int64_t *oldest = &sup->restarts[sup->restarted % config->intensity];
     if (sup->restarted >= config->intensity && now - *oldest < config->period)
         return true;
@@ -144,13 +183,15 @@ static void see_to_budget(struct wefti_sup *sup, size_t at) {
 
 /* -- The loop ----------------------------------------------------------------------------------------------------- */
 
-/* Start what is due, in order.  *next: when to come back; *left: something runs, or will.  0; or it gives up. */
+/* Starts the children that are due, in order.  Under a strategy by which children rely on those before them, none is started while one before it is
+ * still to be.  *next: when to come back; *left: something runs, or will.  0; or it gives up. */
 static int start_due(struct wefti_sup *sup, int64_t *next, bool *left) {
+    bool one_for_one = sup->config.strategy == WEFT_STRATEGY_ONE_FOR_ONE, held = false;
     *next = WEFT_NEVER;
     *left = false;
     for (size_t i = 0; i < sup->count; i++) {
         struct wefti_sup_child *child = &sup->children[i];
-        if (child->state == WEFTI_SUP_WAITING && child->due <= weft_now()) {
+        if (child->state == WEFTI_SUP_WAITING && !held && child->due <= weft_now()) {
             int error = start(sup, i);
             if (error) { /* as if it had begun and failed */
                 child->status = error;
@@ -160,8 +201,9 @@ static int start_due(struct wefti_sup *sup, int64_t *next, bool *left) {
             }
         }
         *left |= child->state != WEFTI_SUP_DOWN;
-        if (child->state == WEFTI_SUP_WAITING && child->due < *next)
+        if (child->state == WEFTI_SUP_WAITING && !held && child->due < *next)
             *next = child->due;
+        held = held || (!one_for_one && child->state == WEFTI_SUP_WAITING);
         if (child->lacks && child->recharge_at < *next)
             *next = child->recharge_at;
     }

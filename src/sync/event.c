@@ -143,12 +143,13 @@ static int begin_case(weft_case *c, struct wefti_waiter *waiter) {
     return in;
 }
 
-static void end_case(weft_case *c, struct wefti_waiter *waiter) {
+static bool end_case(weft_case *c, struct wefti_waiter *waiter) {
     struct wefti_sync *s = sync_of(c->thing);
     wefti_lock_take(&s->lock);
     if (wefti_waiters_end(&s->waiters, waiter))
         sub_relaxed(&s->word, WEFTI_STRAY); /* as it was added */
     wefti_lock_give(&s->lock);
+    return false;
 }
 
 static bool served_case(weft_case *c, struct wefti_waiter *waiter) {

@@ -25,17 +25,22 @@ static __attribute__((noinline)) int lock_slow(struct wefti_sync *m, uint64_t me
     if ((found & ~WEFTI_WAITERS) == me)
         return -EDEADLK;
     int error = until > 0 ? wefti_barge_get(m, &kind, me, until) : wefti_barge_too_late(m, found);
-    if (!error)
+    if (!error) {
+        wefti_owns(me);
         wefti_note_lock(m, WEFTI_A_MUTEX);
+    }
     return error;
 }
 
 static inline int lock(struct wefti_sync *m, uint64_t me, int64_t until) {
     uint64_t found = 0;
+    wefti_owns(
+        me); /* before the swap, which waits for this store and the slice's together: after it, the next swap would wait */
     if (WEFTI_LIKELY(cas_acquire(&m->word, &found, me))) { /* L1, pairs with U1, U4 */
         wefti_note_lock(m, WEFTI_A_MUTEX);
         return 0;
     }
+    wefti_owns_no_more(me);
     return lock_slow(m, me, found, until);
 }
 
@@ -54,8 +59,10 @@ int weft_mutex_lock(weft_mutex *mutex, weft_deadline until) {
 
 static __attribute__((noinline)) int unlock_slow(struct wefti_sync *m, uint64_t me, uint64_t found) {
     int error = found == (me | WEFTI_WAITERS) ? wefti_barge_give(m, &kind, me) : -EPERM;
-    if (!error)
+    if (!error) {
+        wefti_owns_no_more(me);
         wefti_note_unlock(m, WEFTI_A_MUTEX);
+    }
     return error;
 }
 
@@ -64,8 +71,11 @@ int weft_mutex_unlock(weft_mutex *mutex) {
     struct wefti_worker *w = wefti_worker_self();
     uint64_t me = wefti_me_on(w), found = me;
     wefti_slice_note(w);
-    if (WEFTI_UNLIKELY(!cas_release(&m->word, &found, 0))) /* U1, pairs with L1 */
+    wefti_owns_no_more(me);
+    if (WEFTI_UNLIKELY(!cas_release(&m->word, &found, 0))) { /* U1, pairs with L1 */
+        wefti_owns(me);
         return unlock_slow(m, me, found);
+    }
     wefti_note_unlock(m, WEFTI_A_MUTEX); /* only its address: the mutex may be gone */
     return 0;
 }
@@ -89,8 +99,7 @@ bool wefti_mutex_polls(const weft_mutex *mutex, const struct wefti_sync_poll *wa
     return wait->poll.end == end_poll && wait->poll.thing == sync_of(mutex);
 }
 
-int wefti_mutex_lock_poll(weft_mutex *mutex, struct weft_task *self, struct wefti_sync_poll *wait, weft_cond *cond) {
-    struct wefti_sync *m = sync_of(mutex);
+static int lock_poll(struct wefti_sync *m, struct weft_task *self, struct wefti_sync_poll *wait, weft_cond *cond) {
     uint64_t me = (uint64_t)(uintptr_t)self, found = 0;
     int begun = wefti_barge_begin(&wait->poll, self, end_poll, m, &kind);
     if (begun < 0 || begun == WEFTI_OWNED)
@@ -103,6 +112,13 @@ int wefti_mutex_lock_poll(weft_mutex *mutex, struct weft_task *self, struct weft
         wait->passes_on = cond;
     }
     return wefti_barge_poll(m, &kind, me, self, wait, end_poll, begun);
+}
+
+int wefti_mutex_lock_poll(weft_mutex *mutex, struct weft_task *self, struct wefti_sync_poll *wait, weft_cond *cond) {
+    int error = lock_poll(sync_of(mutex), self, wait, cond);
+    if (!error)
+        wefti_owns((uint64_t)(uintptr_t)self);
+    return error;
 }
 
 int weft_mutex_lock_poll(weft_mutex *mutex, weft_task *self, weft_wait *wait) {

@@ -22,7 +22,9 @@ static bool claim(struct wefti_sync *s, uint64_t me, uint64_t *found) {
 
 static void run(struct wefti_sync *s, uint64_t me, void (*fn)(void *), void *arg) {
     struct wefti_steady steady = wefti_steady_begin(weft_task_self());
+    wefti_owns(me);
     fn(arg);
+    wefti_owns_no_more(me);
     wefti_steady_end(&steady);
     uint64_t found = me | RUNNING;
     if (cas_release(&s->word, &found, DONE)) /* pairs with is_done, claim */

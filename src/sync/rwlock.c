@@ -47,13 +47,19 @@ static inline bool is_writer(uint64_t word, uint64_t me) {
     return (word & WRITER) && (word & ~(WRITER | WEFTI_WAITERS)) == me;
 }
 
+static inline void locked(const struct wefti_sync *s, const struct wefti_barge *kind, uint64_t who) {
+    if (who)
+        wefti_owns(who);
+    wefti_note_lock(s, kind->what);
+}
+
 static __attribute__((noinline)) int lock_slow(struct wefti_sync *s, const struct wefti_barge *kind, uint64_t who,
                                                uint64_t found, int64_t until) {
     if (is_writer(found, wefti_me()))
         return -EDEADLK;
     int error = until > 0 ? wefti_barge_get(s, kind, who, until) : wefti_barge_too_late(s, found);
     if (!error)
-        wefti_note_lock(s, kind->what);
+        locked(s, kind, who);
     return error;
 }
 
@@ -61,7 +67,7 @@ static inline int lock(struct wefti_sync *s, const struct wefti_barge *kind, uin
     uint64_t found = 0; /* a guess: a look first would have to wait for the swap before it */
     if (WEFTI_UNLIKELY(!take(s, who, &found)))
         return lock_slow(s, kind, who, found, until);
-    wefti_note_lock(s, kind->what);
+    locked(s, kind, who);
     return 0;
 }
 
@@ -115,8 +121,10 @@ int weft_rwlock_write_unlock(weft_rwlock *rwlock) {
     uint64_t me = wefti_me_on(w);
     wefti_slice_note(w);
     int error = leave(s, &writing, me, me | WRITER);
-    if (WEFTI_LIKELY(!error))
+    if (WEFTI_LIKELY(!error)) {
+        wefti_owns_no_more(me);
         wefti_note_unlock(s, WEFTI_A_WRITE_LOCK);
+    }
     return error;
 }
 
@@ -149,7 +157,10 @@ int weft_rwlock_read_poll(weft_rwlock *rwlock, weft_task *self, weft_wait *wait)
 }
 
 int weft_rwlock_write_poll(weft_rwlock *rwlock, weft_task *self, weft_wait *wait) {
-    return lock_poll(sync_of(rwlock), &writing, (uint64_t)(uintptr_t)self, self, wait);
+    int error = lock_poll(sync_of(rwlock), &writing, (uint64_t)(uintptr_t)self, self, wait);
+    if (!error)
+        wefti_owns((uint64_t)(uintptr_t)self);
+    return error;
 }
 
 /* -- Beginning and end ----------------------------------------------------------------------------------- */

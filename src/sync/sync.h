@@ -56,12 +56,23 @@ static inline struct wefti_sync *wefti_sync_of(const weft_sync_room *room) {
 
 /* -- Who ------------------------------------------------------------------------------------------------ */
 
-/* Who calls: the running task, or the thread.  Not 0, and a multiple of 8.  w: the calling worker, or NULL. */
+/* The caller: the running task's address, or the thread's number.  Not 0, and a multiple of 8.  w: the calling worker, or NULL. */
 static inline uint64_t wefti_me_on(const struct wefti_worker *w) {
     uint64_t task = WEFTI_LIKELY(w != NULL) ? (uint64_t)(uintptr_t)wefti_current(w) : 0;
-    return WEFTI_LIKELY(task != 0) ? task : (uint64_t)wefti_thread_id();
+    return WEFTI_LIKELY(task != 0) ? task : wefti_thread_id();
 }
 static inline uint64_t wefti_me(void) { return wefti_me_on(wefti_worker_self()); }
+
+/* An object's word names `me`, the caller, as its owner from now on, or no longer.  A task is named by its address.  One that ends while it is named
+ * somewhere leaves that address to nobody (task/slab.h): a later task there would be taken for the owner. */
+static inline void wefti_owns(uint64_t me) {
+    if (WEFTI_LIKELY(!(me & WEFTI_THREAD)))
+        ((struct weft_task *)(uintptr_t)me)->owns += WEFTI_OWNS_ONE;
+}
+static inline void wefti_owns_no_more(uint64_t me) {
+    if (WEFTI_LIKELY(!(me & WEFTI_THREAD)))
+        ((struct weft_task *)(uintptr_t)me)->owns -= WEFTI_OWNS_ONE;
+}
 
 /* -- Waiting -------------------------------------------------------------------------------------------- */
 

@@ -57,6 +57,8 @@ extern const weft_budget wefti_cost_spawn, wefti_cost_channel, wefti_cost_syscal
 /* Pay.  May suspend, so not with a lock held; afterwards a fiber that migrates may be on another worker.
  * Returns 0; -ECANCELED (it could not, and was cancelled): nothing was paid. */
 int wefti_pay(struct wefti_fiber *self, const weft_budget *cost);
+/* The same, but neither waits nor yields.  Returns 0; -EDQUOT (it cannot pay); -ECANCELED. */
+int wefti_pay_now(struct wefti_fiber *self, const weft_budget *cost);
 /* What was paid for did not come about. */
 void wefti_pay_back(struct wefti_fiber *self, const weft_budget *cost);
 
@@ -69,11 +71,14 @@ static inline int wefti_charge(struct wefti_fiber *self, const weft_budget *cost
 }
 static inline int wefti_charge_channel(struct wefti_fiber *self) { return wefti_charge(self, &wefti_cost_channel); }
 static inline int wefti_charge_syscall(struct wefti_fiber *self) { return wefti_charge(self, &wefti_cost_syscall); }
-/* The same for whoever calls: one test, unless there are accounts. */
+/* The same for the calling task: one test, unless there are accounts. */
 int wefti_charge_caller(const weft_budget *cost);
-static inline int wefti_charge_channel_call(void) {
-    return WEFTI_LIKELY(!load_relaxed(&wefti_accounts_exist)) ? 0
-                                                              : wefti_charge_caller(&wefti_cost_channel); /* a hint */
+/* The same of a call with that deadline: with WEFT_NOW it does not wait for a recharge, but returns -EDQUOT. */
+int wefti_charge_caller_until(const weft_budget *cost, int64_t until);
+static inline int wefti_charge_channel_call(int64_t until) {
+    return WEFTI_LIKELY(!load_relaxed(&wefti_accounts_exist)) /* a hint */
+               ? 0
+               : wefti_charge_caller_until(&wefti_cost_channel, until);
 }
 static inline int wefti_charge_syscall_call(void) {
     return WEFTI_LIKELY(!load_relaxed(&wefti_accounts_exist)) ? 0

@@ -24,7 +24,10 @@ void wefti_slab_fini(struct wefti_slab *slab) {
     struct wefti_chunk *chunk = load_relaxed(&slab->chunks); /* nobody else is left */
     while (chunk) {
         struct wefti_chunk *next = chunk->next;
-        wefti_unmap(chunk, WEFTI_SLAB_CHUNK);
+        if (WEFTI_UNLIKELY(chunk->retired))
+            wefti_unmap_reserve(chunk, WEFTI_SLAB_CHUNK);
+        else
+            wefti_unmap(chunk, WEFTI_SLAB_CHUNK);
         chunk = next;
     }
 }
@@ -129,6 +132,16 @@ void wefti_slab_give_outside(struct wefti_slab *slab, unsigned size_class, struc
     wefti_lock_give(&slab->lock);
 }
 
+void wefti_slab_retire(struct wefti_slab *slab, struct weft_task *task) {
+    unsigned size_class = task->layout & WEFTI_LAYOUT_CLASS;
+    struct wefti_chunk *chunk = (struct wefti_chunk *)((uintptr_t)task & ~(uintptr_t)(WEFTI_SLAB_CHUNK - 1));
+    wefti_memory_dead((char *)task + WEFTI_DEAD_FROM, wefti_slab_size[size_class] - WEFTI_DEAD_FROM);
+    wefti_lock_take(&slab->lock);
+    store_relaxed(&task->word, WEFTI_FREE); /* under the lock: see wefti_slab_in_use */
+    chunk->retired = true;
+    wefti_lock_give(&slab->lock);
+}
+
 bool wefti_slab_refill(struct wefti_slab *slab, struct wefti_slab_cache *cache, unsigned size_class) {
     struct wefti_magazine *loaded = &cache->classes[size_class].loaded, *spare = &cache->classes[size_class].spare;
     if (spare->count) {
@@ -178,6 +191,19 @@ uint32_t wefti_slab_in_use(struct wefti_slab *slab, const char **names, uint32_t
             }
     wefti_lock_give(&slab->lock);
     return count;
+}
+
+bool wefti_slab_has_only_handles(struct wefti_slab *slab) {
+    bool only = true;
+    wefti_lock_take(&slab->lock);
+    for (struct wefti_chunk *chunk = load_own(&slab->chunks); chunk; chunk = chunk->next)
+        for (uint32_t i = 0; i < load_own(&chunk->carved); i++) {
+            wefti_word *word = &chunk_slot(chunk, i)->word;
+            bool used = wefti_word_life(load_relaxed(word)) != WEFTI_FREE; /* the lock orders, as above */
+            only = only && (!used || wefti_word_is_only(word));
+        }
+    wefti_lock_give(&slab->lock);
+    return only;
 }
 
 void wefti_slab_walk(struct wefti_slab *slab, void (*visit)(struct weft_task *task, void *arg), void *arg) {

@@ -11,6 +11,8 @@
  * Order.  The depot keeps a few magazines as they came, and hands them out whole, the last first: tasks that one worker makes and another ends
  *         cost a copy of two words in 512.  Of the others it has a map of bits in each chunk, and hands them out in the order of addresses: as
  *         does nodes.h, which says why.
+ * Retired. Mutexes, write locks and once objects know their owner by its address.  The slot of a task that ended while it owned one is
+ *         not used again, nor is its address by a later runtime: another task there would be taken for the owner.
  * Who.    A cache: its worker.  The depot: under its lock.  chunk->carved: grows under the lock, read by walks.
  */
 #ifndef WEFTI_TASK_SLAB_H
@@ -54,6 +56,7 @@ struct wefti_chunk {
     _Atomic uint32_t carved; /* slots handed out so far; they begin behind this header */
     /* Of the depot, under its lock; on a line that others do not look at. */
     _Alignas(64) struct wefti_chunk *next_open; /* that has free slots of its class */
+    bool retired; /* one of its slots is: its addresses stay reserved */
     struct wefti_bits free; /* a bit for each unit, so that nobody divides: that of a free slot's first one */
     uint64_t map[WEFTI_BITS_WORDS(WEFTI_SLAB_CHUNK / WEFTI_SLAB_UNIT)];
 };
@@ -93,6 +96,8 @@ void wefti_slab_give_full(struct wefti_slab *slab, struct wefti_slab_cache *cach
                           struct wefti_link *slot);
 struct wefti_link *wefti_slab_take_outside(struct wefti_slab *slab, unsigned size_class);
 void wefti_slab_give_outside(struct wefti_slab *slab, unsigned size_class, struct wefti_link *slot);
+/* The task has ended while locks name it as their owner: its slot is never used again. */
+void wefti_slab_retire(struct wefti_slab *slab, struct weft_task *task);
 
 /* The part of a dead slot that checkers guard: all but link, word, name and joiner. */
 #define WEFTI_DEAD_FROM offsetof(struct weft_task, poll)
@@ -121,7 +126,8 @@ static inline unsigned wefti_slab_class(size_t size) {
 static inline struct weft_task *wefti_slab_born(struct wefti_link *slot, unsigned size_class) {
     struct weft_task *task = wefti_task_of(slot);
     wefti_memory_live((char *)task + WEFTI_DEAD_FROM, wefti_slab_size[size_class] - WEFTI_DEAD_FROM);
-    task->size_class = (uint8_t)size_class;
+    task->layout = (uint8_t)size_class;
+    task->owns = 0;
     return task;
 }
 
@@ -133,7 +139,7 @@ static inline struct weft_task *wefti_slab_take_loaded(struct wefti_slab_cache *
 }
 
 /* A slot for a task with that much inline state, or NULL: no memory.  cache NULL: the caller is no worker.
- * The header is not initialised, but for size_class; the word is FREE. */
+ * The header is not initialised, but for the size class in `layout`, and `owns`; the word is FREE. */
 static inline struct weft_task *wefti_slab_take(struct wefti_slab *slab, struct wefti_slab_cache *cache,
                                                 size_t state_size) {
     unsigned size_class = wefti_slab_class(wefti_task_size(state_size));
@@ -152,8 +158,12 @@ static inline struct weft_task *wefti_slab_take(struct wefti_slab *slab, struct 
 /* Give a slot back, whose last reference is gone.  The cache is there. */
 static inline void wefti_slab_give_here(struct wefti_slab *slab, struct wefti_slab_cache *cache,
                                         struct weft_task *task) {
-    size_t size_class = task->size_class;
+    size_t size_class = task->layout & WEFTI_LAYOUT_CLASS;
     struct wefti_magazine *loaded = &cache->classes[size_class].loaded;
+    if (WEFTI_UNLIKELY(task->owns)) {
+        wefti_slab_retire(slab, task);
+        return;
+    }
     wefti_memory_dead((char *)task + WEFTI_DEAD_FROM, wefti_slab_size[size_class] - WEFTI_DEAD_FROM);
     store_relaxed(&task->word, WEFTI_FREE); /* we hold the last reference; walks do not take FREE slots */
     if (WEFTI_UNLIKELY(loaded->count == cache->classes[size_class].limit))
@@ -169,7 +179,11 @@ static inline void wefti_slab_give(struct wefti_slab *slab, struct wefti_slab_ca
         wefti_slab_give_here(slab, cache, task);
         return;
     }
-    unsigned size_class = task->size_class;
+    if (WEFTI_UNLIKELY(task->owns)) {
+        wefti_slab_retire(slab, task);
+        return;
+    }
+    unsigned size_class = task->layout & WEFTI_LAYOUT_CLASS;
     wefti_memory_dead((char *)task + WEFTI_DEAD_FROM, wefti_slab_size[size_class] - WEFTI_DEAD_FROM);
     wefti_slab_give_outside(slab, size_class, &task->link);
 }
@@ -177,6 +191,8 @@ static inline void wefti_slab_give(struct wefti_slab *slab, struct wefti_slab_ca
 /* How many slots are not free; the names of the first `room` of them.  When no worker is left, 0 means that nobody holds a reference to anything here, and that
  * whoever gave the last one back is done with the slab: outside threads make a slot FREE under its lock. */
 uint32_t wefti_slab_in_use(struct wefti_slab *slab, const char **names, uint32_t room);
+/* Every slot in use has a task that has ended, and of which one handle is left and nothing else. */
+bool wefti_slab_has_only_handles(struct wefti_slab *slab);
 
 /* Call visit(task, arg) for every task that exists, holding a reference to it meanwhile; visit gives that reference
  * on or back.  Tasks that come or go during the walk may or may not be visited. */

@@ -29,23 +29,31 @@ struct weft_task {
     void (*drop)(void *state);
     _Atomic int
         status; /* the result; before, of whoever has it in a queue; of an IDLE poll task, what it waits for and since when (waits.h; atomic for dumps) */
-    uint8_t size_class; /* slab.h */
-    uint8_t layout; /* where the inline state begins; 0: `pointer` is the caller's state; and WEFTI_IS_FIBER */
+    /* Where the inline state begins (0: `pointer` is the caller's state), the size class (slab.h), and WEFTI_IS_FIBER. */
+    uint8_t layout;
+    /* How many locks name this task as their owner, modulo 128, in steps of WEFTI_OWNS_ONE; and WEFTI_LABELLED.  Only the task itself
+     * counts (sync/sync.h). */
+    uint8_t owns;
     uint16_t home; /* of a fiber that has begun: its worker's index + 1, or WEFTI_HOME_ANY; else 0 */
     void *pointer; /* ... or up to 8 bytes of inline state */
     /* Inline state of more than 8 bytes begins at the next line: aligned for any type. */
 };
 
 #define WEFTI_IS_FIBER 0x80u
+#define WEFTI_LAYOUT_STATE 0x78u
+#define WEFTI_LAYOUT_CLASS 0x07u
+#define WEFTI_LABELLED 1u /* `name` is in a label, which is given back before the task is: sched/label.h */
+#define WEFTI_OWNS_ONE 2u
 #define WEFTI_HOME_ANY UINT16_MAX /* it may go on anywhere */
 #define WEFTI_STATE_SMALL offsetof(struct weft_task, pointer)
 #define WEFTI_STATE_LARGE sizeof(struct weft_task)
 
+_Static_assert(((WEFTI_STATE_SMALL | WEFTI_STATE_LARGE) & ~WEFTI_LAYOUT_STATE) == 0, "bits of `layout`");
 _Static_assert(sizeof(struct weft_task) == 64, "one cache line with a pointer of state");
 _Static_assert(WEFTI_STATE_LARGE + WEFT_STATE_MAX <= 512, "B2: at most 512 bytes");
 
 static inline void *wefti_task_state(struct weft_task *task) {
-    uint8_t at = task->layout & (uint8_t)~WEFTI_IS_FIBER;
+    uint8_t at = task->layout & WEFTI_LAYOUT_STATE;
     return at ? (char *)task + at : task->pointer;
 }
 

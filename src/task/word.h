@@ -1,7 +1,9 @@
 /* word.h - the task word: every change of a task's state, each a function named after it.
  *
  * What.   One 64-bit word says everything about a task that two threads can disagree about.
- * Words.  bits 0-7    life: FREE, IDLE, SCHEDULED, RUNNING, COMPLETE
+ * Words.  bits 0-6    life: FREE, IDLE, SCHEDULED, RUNNING, COMPLETE
+ *              7      ASKED: the process that the fiber runs has an unread request to end (process/shutdown.c): its waits fail, as those of a
+ *                     cancelled task, until it has read the request
  *              8-15   flags: NOTIFIED (woken while it could not be queued), CANCELLED, JOINABLE (a handle exists),
  *                     JOINING (somebody fills task->joiner), JOINED (it is filled), and three bits that say why it was
  *                     CANCELLED (weft_reason), set in the same step
@@ -44,7 +46,8 @@ enum wefti_life {
     WEFTI_COMPLETE = 4,
 };
 
-#define WEFTI_LIFE_MASK UINT64_C(0xff)
+#define WEFTI_LIFE_MASK UINT64_C(0x7f)
+#define WEFTI_ASKED (UINT64_C(1) << 7)
 #define WEFTI_NOTIFIED (UINT64_C(1) << 8)
 #define WEFTI_CANCELLED (UINT64_C(1) << 9)
 #define WEFTI_JOINABLE (UINT64_C(1) << 10)
@@ -84,9 +87,9 @@ static inline bool wefti_word_is_active(uint64_t word) {
     return wefti_word_life(word) == WEFTI_SCHEDULED || wefti_word_life(word) == WEFTI_RUNNING;
 }
 
-/* SCHEDULED, and neither woken again nor cancelled: nothing to see to. */
+/* SCHEDULED, and neither woken again nor cancelled nor asked to end: nothing to see to. */
 static inline bool wefti_word_is_plain(uint64_t word) {
-    return (word & (WEFTI_LIFE_MASK | WEFTI_NOTIFIED | WEFTI_CANCELLED)) == WEFTI_SCHEDULED;
+    return (word & (WEFTI_LIFE_MASK | WEFTI_ASKED | WEFTI_NOTIFIED | WEFTI_CANCELLED)) == WEFTI_SCHEDULED;
 }
 
 /* SCHEDULED -> RUNNING, for those who want it to be seen.  By who runs it.  Acquires, as enter. */
@@ -210,6 +213,17 @@ static inline bool wefti_word_cancel_for(wefti_word *word, unsigned why) {
 
 static inline bool wefti_word_cancel(wefti_word *word) { return wefti_word_cancel_for(word, 1); }
 
+/* ASKED, under the lock of the process; the caller then wakes the task. */
+static inline void wefti_word_ask(wefti_word *word) {
+    or_relaxed(word, WEFTI_ASKED); /* the lock orders the request before the bit; the wake changes the same word */
+}
+/* The running process has read a request; under its lock. */
+static inline void wefti_word_unask(wefti_word *word) {
+    and_relaxed(word, ~WEFTI_ASKED); /* only the process itself looks at the bit */
+}
+/* The waits of the task fail, or will when its shields are gone. */
+static inline bool wefti_word_is_to_end(uint64_t word) { return word & (WEFTI_CANCELLED | WEFTI_ASKED); }
+
 /* By the running task only: what it will wait for, a number for dumps. */
 static inline void wefti_word_set_sub(wefti_word *word, uint16_t sub) {
     uint64_t found = load_relaxed(word); /* only compared */
@@ -285,20 +299,29 @@ static inline bool wefti_word_join_unregister(wefti_word *word) {
     return true;
 }
 
+/* `found` has room for another reference.  Programs run out of it by wakers that they never use or drop. */
+static inline void wefti_word_check_refs(uint64_t found) {
+    if (WEFTI_UNLIKELY((found & WEFTI_REF_MASK) == WEFTI_REF_MASK))
+        wefti_misuse("weft_waker_of", "the task has 16,777,215 handles and wakers, which is the limit: wakers must be "
+                                      "used or dropped");
+}
+
 /* One more reference, by the holder of one. */
 static inline void wefti_word_ref(wefti_word *word) {
     uint64_t found = add_relaxed(word, WEFTI_REF_ONE); /* a reference is handed over by other means */
-    wefti_assert(wefti_word_refs(found) > 0 && (found & WEFTI_REF_MASK) != WEFTI_REF_MASK, found);
+    wefti_assert(wefti_word_refs(found) > 0, found);
+    wefti_word_check_refs(found);
 }
 
 /* One more reference, by somebody who found the memory and not a reference.  False: no task is there any more, or it has
  * ended (which lets unref know that a sole reference to a COMPLETE task stays the only one). */
 static inline bool wefti_word_try_ref(wefti_word *word) {
     uint64_t found = load_relaxed(word); /* only compared */
-    do
+    do {
         if (wefti_word_life(found) == WEFTI_FREE || wefti_word_life(found) == WEFTI_COMPLETE)
             return false;
-    while (!cas_acquire(word, &found, found + WEFTI_REF_ONE)); /* pairs with spawn: the fields */
+        wefti_word_check_refs(found);
+    } while (!cas_acquire(word, &found, found + WEFTI_REF_ONE)); /* pairs with spawn: the fields */
     return true;
 }
 

@@ -160,6 +160,78 @@ API_TEST(budget_stop_reports_locks, "J25", .workers = {1, 2}) {
     CHECK(strstr(text, expected));
 }
 
+/* More locks than the report has room for are counted. */
+static weft_mutex many_locks[11];
+
+static int spin_with_many_locks(void *arg) {
+    (void)arg;
+    for (size_t i = 0; i < 11; i++)
+        REQUIRE_EQ(weft_mutex_lock(&many_locks[i], WEFT_NEVER), 0);
+    REQUIRE_EQ(weft_mutex_unlock(&many_locks[9]), 0); /* not listed ... */
+    REQUIRE_EQ(weft_mutex_unlock(&many_locks[2]), 0); /* ... and listed */
+    metered_endless();
+}
+static void run_many_locks(void *arg) {
+    (void)arg;
+    run(0, spin_with_many_locks);
+}
+
+API_TEST(budget_stop_reports_many_locks, "J25", .workers = {1, 2}) {
+    for (size_t i = 0; i < 11; i++)
+        many_locks[i] = (weft_mutex)WEFT_MUTEX_INIT;
+    const char *text = fixture_said(run_many_locks, NULL);
+    char expected[512];
+    int size = snprintf(expected, sizeof expected, "it holds");
+    static const int listed[] = {0, 1, 7, 3, 4, 5, 6}; /* the last listed one takes the place of the one that went */
+    for (size_t i = 0; i < sizeof listed / sizeof *listed; i++)
+        size += snprintf(expected + size, sizeof expected - (size_t)size, "%s a mutex (%p)", i ? "," : "",
+                         (void *)&many_locks[listed[i]]);
+    snprintf(expected + size, sizeof expected - (size_t)size, " and 2 locks that are not listed\n");
+    CHECK_CONTAINS(text, expected);
+}
+
+/* Handles in its frames are never dropped: the runtime can be destroyed all the same. */
+static int spin_with_handle(void *arg) {
+    weft_task *task = NULL;
+    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
+    weft_budget none = {0};
+    (void)arg;
+    spec.fn = nop;
+    spec.name = "forgotten";
+    spec.fund = world.fund;
+    spec.budget = &none;
+    REQUIRE_EQ(weft_fiber_spawn(NULL, &spec, &task), 0);
+    metered_endless();
+}
+
+static void destroy_with_handle(void *arg) {
+    weft_config config = WEFT_CONFIG_INIT;
+    config.grace_ns = 50000000; /* how long others have to drop theirs */
+    weft_runtime *rt = fixture_begin(&config);
+    weft_task *task = NULL, *kept = NULL;
+    (void)arg;
+    world.fn = spin_with_handle;
+    world.fund = new_fund(rt, (weft_budget){OPS, 10000, 10, 0, 0});
+    REQUIRE_EQ(weft_fiber_go(rt, owner, NULL, &kept), 0);
+    weft_waker waker = {NULL};
+    REQUIRE_EQ(weft_fiber_go(rt, nop, NULL, &task), 0);
+    waker = weft_waker_of(task);
+    CHECK_EQ(fixture_finish(kept).status, 0);
+    CHECK_EQ(world.status, -EDQUOT);
+    end_fund(world.fund);
+    harness_on_hang(NULL, NULL);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    CHECK_EQ(weft_runtime_destroy(rt), -EBUSY); /* a waker is somebody's who will use it */
+    weft_waker_drop(waker);
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
+}
+
+API_TEST(budget_stop_handle, "J25", .workers = {1, 2}) {
+    const char *text = fixture_said(destroy_with_handle, NULL);
+    CHECK_CONTAINS(text, "weft: destroy: handles or wakers of tasks are still held (2):");
+    CHECK_CONTAINS(text, "weft: destroy: handles of tasks that a stopped fiber has not dropped (1): \"forgotten\"\n");
+}
+
 /* -- Its own children ----------------------------------------------------------------------------------------------- */
 
 static int wait_for_end(void *arg) {

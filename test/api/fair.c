@@ -133,6 +133,49 @@ API_TEST(fair_global_latency, "B30", .workers = {1, 2}) {
     fixture_end(rt);
 }
 
+/* -- Older tasks do not wait long for newer ones ------------------------------------------------------------- */
+
+static struct {
+    atomic_uint polls, done;
+    weft_waker waker[2];
+} newer;
+
+/* Two tasks that wake each other.  Each poll takes 1 ms. */
+static weft_poll wake_other(weft_task *self, void *state) {
+    intptr_t me = (intptr_t)state;
+    for (int64_t until = harness_clock() + 1000000; harness_clock() < until;)
+        continue;
+    atomic_fetch_add(&newer.polls, 1);
+    if (!newer.waker[me].target)
+        newer.waker[me] = weft_waker_of(self);
+    if (!newer.waker[!me].target)
+        return WEFT_YIELD;
+    weft_waker_wake_keep(newer.waker[!me]);
+    return atomic_load(&stop) ? weft_done(self, 0, NULL) : WEFT_PENDING;
+}
+
+static weft_poll start_older(weft_task *self, void *state) {
+    for (uintptr_t i = 0; i < (uintptr_t)state; i++)
+        REQUIRE_EQ(weft_go(NULL, fixture_count, &newer.done, NULL), 0);
+    for (intptr_t i = 0; i < 2; i++)
+        REQUIRE_EQ(weft_go(NULL, wake_other, (void *)i, NULL), 0);
+    return weft_done(self, 0, NULL);
+}
+
+/* One old task per tick of 128 polls would make 7680 polls. */
+API_TEST(fair_beside_long_newer_tasks, "B46", .workers = {1}) {
+    weft_runtime *rt = fixture_begin_patient();
+    REQUIRE_EQ(weft_go(rt, start_older, (void *)60, NULL), 0);
+    REQUIRE_EVENTUALLY(newer.done == 60 || newer.polls > 600);
+    CHECK_EQ(newer.done, 60);
+    printf("the last of 60 after %u polls\n", newer.polls);
+    stop = true;
+    REQUIRE_EVENTUALLY(weft_stats_live(rt) == 0);
+    for (int i = 0; i < 2; i++)
+        weft_waker_drop(newer.waker[i]);
+    fixture_end(rt);
+}
+
 /* -- The order on one worker of the ring ---------------------------------------------------------------------- */
 
 static struct {

@@ -310,6 +310,53 @@ static void fail_detached(void *rt) {
     }
 }
 
+static weft_poll fail_poll(weft_task *self, void *status) { return weft_done(self, (int)(intptr_t)status, NULL); }
+
+static void fail_detached_polls(void *rt) {
+    static const int status[] = {-ECANCELED, 0, -EIO, -EIO};
+    weft_task *task = fixture_go(rt, fail_poll, (void *)(intptr_t)-EIO);
+    CHECK_EQ(fixture_finish(task).status, -EIO); /* who has a handle knows */
+    for (unsigned i = 0; i < 4; i++) {
+        REQUIRE_EQ(weft_go(rt, fail_poll, (void *)(intptr_t)status[i], NULL), 0);
+        REQUIRE_EVENTUALLY(weft_stats_live(rt) == 0);
+    }
+}
+
+/* The failure of a detached poll task is reported and counted as that of a fiber. */
+API_TEST(poll_failure_detached, "J33", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin(NULL);
+    char expected[256];
+    snprintf(expected, sizeof expected, "weft: task \"task\" has failed, and nobody has its handle: %s (%s)\n",
+             weft_strerror(-EIO), "weft_stats.failed counts the next ones");
+    CHECK_STR(fixture_said(fail_detached_polls, rt), expected);
+    CHECK_EQ(fixture_stats(rt).failed, 2);
+    CHECK_STR(fixture_said(fail_detached, rt), ""); /* one report per runtime */
+    CHECK_EQ(fixture_stats(rt).failed, 4);
+    fixture_end(rt);
+}
+
+/* The same of a process: those that it is linked to learn of it. */
+static int fail_step(void *state, const weft_message *events, size_t count, weft_step *out) {
+    (void)state, (void)events, (void)count, (void)out;
+    return -EIO;
+}
+static const weft_process_class failing = {.size = sizeof(weft_process_class), .name = "failing", .step = fail_step};
+
+static void fail_process(void *rt) {
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    spec.class_ = &failing;
+    weft_pid pid;
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, &pid, NULL), 0);
+    REQUIRE_EVENTUALLY(weft_stats_live(rt) == 0);
+}
+
+API_TEST(process_failure_is_known, "J33") {
+    weft_runtime *rt = fixture_begin(NULL);
+    CHECK_STR(fixture_said(fail_process, rt), "");
+    CHECK_EQ(fixture_stats(rt).failed, 0);
+    fixture_end(rt);
+}
+
 /* The failure of a detached fiber is reported, once, and counted. */
 API_TEST(fiber_failure_detached, "J33", .workers = {1, 2}) {
     weft_runtime *rt = fixture_begin(NULL);

@@ -14,6 +14,10 @@ static struct {
     weft_sem none;
     weft_pool *pool;
     weft_io *in;
+    weft_pid pid;
+    unsigned node; /* of a relay */
+    weft_lane *lane;
+    weft_shard *shard;
 } world;
 
 static int nothing(void *unused) {
@@ -57,13 +61,13 @@ static int calls(void) {
 }
 
 /* Fork, and see that the child ends well, and in time. */
-static void fork_once(void) {
+static void fork_and(int (*what)(void)) {
     pid_t child = fork();
     REQUIRE_GE(child, 0);
     if (child == 0) {
         signal(SIGALRM, SIG_DFL);
         alarm(10);
-        _exit(calls());
+        _exit(what());
     }
     int status;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
@@ -71,6 +75,8 @@ static void fork_once(void) {
     CHECK(WIFEXITED(status));
     CHECK_EQ(WEXITSTATUS(status), 0);
 }
+
+static void fork_once(void) { fork_and(calls); }
 
 static int wait_here(void *unused) {
     (void)unused;
@@ -131,6 +137,160 @@ API_TEST(forked_child_is_told, "", .workers = {2}, .timeout = 120) {
     weft_close(world.in), weft_close(out);
     CHECK_EQ(weft_pool_destroy(world.pool, WEFT_NEVER), 0);
     weft_chan_drop(world.empty);
+    fixture_end(world.rt);
+}
+
+/* -- Processes: none of them runs in the child, so that no call about them says 0. */
+
+static int step(void *state, const weft_message *events, size_t count, weft_step *out) {
+    (void)state, (void)events, (void)count;
+    out->status = WEFT_STEP_IDLE;
+    return 0;
+}
+static const weft_process_class class_ = {.size = sizeof class_, .step = step};
+static int take(void *state, const weft_parcel *parcel) {
+    (void)state, (void)parcel;
+    return 0;
+}
+static int handle(const weft_command *command, void *arg) {
+    (void)command, (void)arg;
+    return 0;
+}
+
+static int process_calls(void) {
+    weft_runtime *rt = world.rt;
+    weft_message message = {.type = WEFT_MESSAGE, .from = world.pid};
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_relay relay = WEFT_RELAY_INIT;
+    weft_parcel parcel = WEFT_PARCEL_INIT;
+    weft_pid pid = world.pid;
+    uint64_t monitor = WEFT_TAG_RESERVED | 1;
+    unsigned node;
+    spec.fn = nothing;
+    relay.send = take;
+    parcel.to = pid;
+    DEAD(weft_send(rt, pid, 1, NULL, 0));
+    DEAD(weft_try_send(rt, pid, 1, NULL, 0));
+    DEAD(weft_send_ref(rt, pid, 1, &node, sizeof node, NULL));
+    DEAD(weft_send(NULL, pid, 1, NULL, 0));
+    DEAD(weft_send(rt, weft_relay_pid(world.node, pid), 1, NULL, 0));
+    DEAD(weft_send_name(rt, "known", 1, NULL, 0));
+    DEAD(weft_send_name(NULL, "known", 1, NULL, 0));
+    DEAD(weft_publish(rt, "group", 1, NULL, 0));
+    DEAD(weft_process_cancel(rt, pid));
+    DEAD(weft_process_exit(rt, pid, -EIO));
+    DEAD(weft_register(rt, "other", pid));
+    DEAD(weft_unregister(rt, "known"));
+    DEAD(weft_group_join(rt, "others", pid));
+    DEAD(weft_group_leave(rt, "group", pid));
+    DEAD(weft_process_spawn(rt, &spec, NULL, NULL));
+    DEAD(weft_process_go(rt, nothing, NULL, NULL));
+    DEAD(weft_process_go(NULL, nothing, NULL, NULL));
+    spec.fn = NULL;
+    spec.class_ = &class_;
+    DEAD(weft_process_spawn(rt, &spec, NULL, NULL));
+    DEAD(weft_process_spawn_linked(&spec, &pid));
+    DEAD(weft_process_spawn_monitored(&spec, &pid, &monitor));
+    DEAD(weft_process_stop_all(rt, WEFT_NOW, NULL, 0));
+    DEAD(weft_command_register(rt, 300, handle, NULL));
+    DEAD(weft_command_complete(rt, pid, 1, 0, NULL, 0));
+    DEAD(weft_relay_attach(rt, &relay, NULL, &node));
+    DEAD(weft_relay_deliver(rt, world.node, &parcel, WEFT_NOW));
+    DEAD(weft_relay_deliver(rt, 0, &parcel, WEFT_NOW));
+    DEAD(weft_relay_detach(rt, world.node, 0));
+    DEAD(weft_ask(pid, NULL, 0, &message, WEFT_NOW));
+    DEAD(weft_reply(&message, NULL, 0));
+    DEAD(weft_receive(&message, NULL, NULL, WEFT_NOW));
+    DEAD(weft_link(pid));
+    DEAD(weft_unlink(pid));
+    DEAD(weft_trap_exit(true));
+    DEAD(weft_monitor(pid, &monitor));
+    DEAD(weft_demonitor(monitor));
+    if (weft_process_is_alive(rt, pid) || weft_process_count(rt) || weft_whereis(rt, "known") || weft_self())
+        return 1;
+    return 0;
+}
+
+static int fork_and_sit(void *unused) {
+    weft_message m;
+    (void)unused;
+    fork_and(process_calls);
+    while (weft_receive(&m, NULL, NULL, WEFT_NEVER) == 0 && m.type != WEFT_MESSAGE_CANCEL)
+        ;
+    return 0;
+}
+
+static weft_step *forked_step;
+static int yield_in_child(void) {
+    DEAD(weft_yield_command(forked_step, WEFT_COMMAND_TIMER, 1, NULL, 0));
+    return process_calls();
+}
+static int fork_in_step(void *state, const weft_message *events, size_t count, weft_step *out) {
+    (void)state, (void)events, (void)count;
+    forked_step = out;
+    fork_and(yield_in_child);
+    out->status = WEFT_STEP_DONE;
+    return 0;
+}
+
+API_TEST(forked_child_has_no_processes, "", .workers = {1, 2}, .timeout = 120) {
+    static const weft_process_class forking = {.size = sizeof forking, .step = fork_in_step};
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_relay relay = WEFT_RELAY_INIT;
+    weft_task *task;
+    world.rt = fixture_begin_patient();
+    relay.send = take;
+    spec.fn = fork_and_sit;
+    spec.registered = "known";
+    REQUIRE_EQ(weft_relay_attach(world.rt, &relay, NULL, &world.node), 0);
+    REQUIRE_EQ(weft_process_spawn(world.rt, &spec, &world.pid, &task), 0);
+    REQUIRE_EQ(weft_group_join(world.rt, "group", world.pid), 0);
+    fork_and(process_calls);
+    spec.fn = NULL;
+    spec.class_ = &forking;
+    spec.registered = NULL;
+    weft_task *class_task;
+    REQUIRE_EQ(weft_process_spawn(world.rt, &spec, NULL, &class_task), 0);
+    CHECK_EQ(fixture_finish(class_task).status, 0);
+    CHECK_EQ(weft_process_cancel(world.rt, world.pid), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    fixture_end(world.rt);
+}
+
+/* -- What has threads of its own: pools, lanes, signals, and fibers that wait for a recharge. */
+
+static int other_calls(void) {
+    weft_lane *lane;
+    weft_pool *pool;
+    weft_signals *signals;
+    weft_shard *shard;
+    weft_addr addr;
+    const int numbers[] = {SIGUSR1};
+    const weft_budget amount = {.ops = 1};
+    uint64_t id;
+    DEAD(weft_pool_create(NULL, &pool));
+    DEAD(weft_lane_create(NULL, &lane));
+    DEAD(weft_shard_submit(world.shard, "tx", 2, &id));
+    DEAD(weft_shard_get(world.lane, "new", &shard));
+    DEAD(weft_shard_restart(world.shard, NULL, NULL));
+    DEAD(weft_signal_open(numbers, 1, &signals));
+    DEAD(weft_resolve("localhost", NULL, 0, &addr, 1, WEFT_NEVER));
+    DEAD(weft_fund_recharge(weft_runtime_fund(world.rt), world.task, &amount, NULL));
+    DEAD(weft_fund_refuse(weft_runtime_fund(world.rt), world.task));
+    weft_lane_shutdown(world.lane); /* does nothing */
+    weft_lane_destroy(world.lane);
+    return 0;
+}
+
+API_TEST(forked_child_has_no_threads, "", .workers = {1}) {
+    weft_config config = WEFT_CONFIG_INIT;
+    config.profile = WEFT_PROFILE_CLUSTER;
+    world.rt = fixture_begin(&config);
+    REQUIRE(weft_runtime_fund(world.rt));
+    REQUIRE_EQ(weft_lane_create(NULL, &world.lane), 0);
+    REQUIRE_EQ(weft_shard_get(world.lane, "shard", &world.shard), 0);
+    fork_and(other_calls);
+    weft_lane_destroy(world.lane);
     fixture_end(world.rt);
 }
 

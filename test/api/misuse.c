@@ -287,3 +287,27 @@ API_TEST(misuse_pthread_exit, "", .workers = {1, 2}) {
     REQUIRE_ABORTS(in_poll, NULL, says);
     REQUIRE_ABORTS(in_job, NULL, says);
 }
+
+/* -- Wakers that are never used or dropped ------------------------------------------------------------------ */
+
+static weft_poll wait_only(weft_task *self, void *state) {
+    (void)self, (void)state;
+    return WEFT_PENDING;
+}
+
+static void take_wakers(void *arg) {
+    (void)arg;
+    weft_runtime *rt;
+    weft_task *task;
+    REQUIRE_EQ(weft_runtime_create(NULL, &rt), 0);
+    REQUIRE_EQ(weft_go(rt, wait_only, NULL, &task), 0);
+    for (int i = 0; i < 1 << 24; i++) {
+        weft_waker waker = weft_waker_of(task);
+        (void)waker;
+    }
+}
+
+TEST(misuse_too_many_wakers, "B54") {
+    REQUIRE_ABORTS(take_wakers, NULL,
+                   "weft: weft_waker_of: the task has 16,777,215 handles and wakers, which is the limit");
+}

@@ -156,3 +156,47 @@ API_TEST(process_ask_flooded, "W29 W40", .workers = {1, 2}) {
     CHECK_EQ(fixture_finish(task).status, 0);
     fixture_end(rt);
 }
+
+/* -- What was received stays valid while its receiver asks another process, and a reply while it receives. */
+
+static atomic_uint given_back;
+static void count_given_back(void *data) {
+    (void)data;
+    atomic_fetch_add(&given_back, 1);
+}
+
+static int ask_for_request(void *arg) {
+    static char text[] = "by reference";
+    weft_message by_reference, small, reply, second;
+    weft_pid server = *(weft_pid *)arg;
+    REQUIRE_EQ(weft_send_ref(NULL, weft_self(), 1, text, sizeof text, count_given_back), 0);
+    REQUIRE_EQ(weft_send(NULL, weft_self(), 2, "request", 8), 0);
+    by_reference = expect(WEFT_MESSAGE);
+    for (int i = 0; i < 10; i++)
+        CHECK_EQ(weft_ask(server, "a longer question than fits into a node", 40, &reply, in_time()), 0);
+    CHECK_EQ(atomic_load(&given_back), 0); /* the request is still ours */
+    CHECK_STR((const char *)by_reference.data, "by reference");
+    small = expect(WEFT_MESSAGE); /* which gives the first one back, and not the reply */
+    CHECK_EQ(atomic_load(&given_back), 1);
+    REQUIRE_EQ(reply.size, 40);
+    CHECK_STR((const char *)reply.data, "a longer question than fits into a node");
+    CHECK_EQ(weft_ask(server, reply.data, reply.size, &second, in_time()), 0); /* the old reply is the question */
+    CHECK_STR((const char *)second.data, "a longer question than fits into a node");
+    CHECK_STR((const char *)small.data, "request");
+    REQUIRE_EQ(weft_send_ref(NULL, weft_self(), 1, text, sizeof text, count_given_back), 0);
+    by_reference = expect(WEFT_MESSAGE);
+    return 0; /* its end gives back what it has */
+}
+API_TEST(process_ask_keeps_messages, "W28", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_task *task;
+    weft_pid server = go_process(rt, echo_server, NULL);
+    spec.fn = ask_for_request;
+    spec.arg = &server;
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    CHECK_EQ(atomic_load(&given_back), 2);
+    end_server(rt, server, 0);
+    fixture_end(rt);
+}

@@ -399,3 +399,49 @@ API_TEST(process_class_system_in_order, "W29") {
         CHECK_EQ(in_step[i], i == 2 ? WEFT_MESSAGE_CANCEL : WEFT_MESSAGE);
     fixture_end(rt);
 }
+
+/* To a class with a smaller state, and back: the bytes in between are as they were. */
+
+struct wide {
+    int front, back[40];
+};
+static const weft_process_class wide_class, narrow_class, wider_class;
+static atomic_uint wide_steps, narrow_steps;
+
+static int wide_step(void *raw, const weft_message *events, size_t count, weft_step *out) {
+    struct wide *wide = raw;
+    int round = (int)atomic_fetch_add(&wide_steps, 1);
+    (void)events, (void)count;
+    CHECK_EQ(wide->front, round);
+    for (int i = 0; i < 40; i++) {
+        CHECK_EQ(wide->back[i], round * i);
+        wide->back[i] += i;
+    }
+    out->status = WEFT_STEP_UPGRADE;
+    out->upgrade = round < 3 ? &narrow_class : &wider_class;
+    return 0;
+}
+static int narrow_step(void *raw, const weft_message *events, size_t count, weft_step *out) {
+    (void)events, (void)count;
+    ++*(int *)raw;
+    atomic_fetch_add(&narrow_steps, 1);
+    out->status = WEFT_STEP_UPGRADE;
+    out->upgrade = &wide_class;
+    return 0;
+}
+static const weft_process_class wide_class = {
+    .size = sizeof wide_class, .state_size = sizeof(struct wide), .step = wide_step};
+static const weft_process_class narrow_class = {
+    .size = sizeof narrow_class, .state_size = sizeof(int), .step = narrow_step};
+static const weft_process_class wider_class = {
+    .size = sizeof wider_class, .state_size = sizeof(struct wide) + 1, .step = wide_step};
+
+API_TEST(process_upgrade_and_back, "W1 W6", .workers = {1, 2}) {
+    weft_runtime *rt = fixture_begin_patient();
+    weft_task *task;
+    REQUIRE_EQ(spawn_class(rt, &wide_class, NULL, 0, NULL, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, -EINVAL); /* the last upgrade was to a larger state than it has */
+    CHECK_EQ(atomic_load(&wide_steps), 4);
+    CHECK_EQ(atomic_load(&narrow_steps), 3);
+    fixture_end(rt);
+}

@@ -284,7 +284,10 @@ API_TEST(process_stop_all_never_idle, "W36 W38", .workers = {1, 2}) {
     spec.class_ = &class_;
     REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, NULL), 0);
     REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, NULL), 0);
-    go_process(rt, yield_again, NULL);
+    spec.class_ = NULL;
+    spec.fn = yield_again;
+    spec.trap_exit = true; /* else its yield would fail at once */
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, NULL), 0);
     CHECK_EQ(weft_process_stop_all(rt, weft_after(20000000), left, 3), 3);
     CHECK_EQ(weft_process_count(rt), 0);
     fixture_end(rt);

@@ -262,7 +262,144 @@ API_TEST(process_relay_many_monitors, "W30", .workers = {1, 2}) {
     end_sides();
 }
 
+/* -- A relay that refuses a DOWN is detached: nobody waits for ever. */
+
+static atomic_uint watching;
+
+/* Its connection has ended: the other side learns of it. */
+static void hang_up(void *state) {
+    struct side *side = state;
+    atomic_fetch_add(&side->released, 1);
+    (void)weft_relay_detach(side->other, side->back, -ECONNRESET);
+}
+
+/* Monitors a process of the other side until the end is told; the reason is its result. */
+static int watch_until_down(void *arg) {
+    uint64_t monitor;
+    CHECK_EQ(weft_monitor(*(weft_pid *)arg, &monitor), 0);
+    atomic_fetch_add(&watching, 1);
+    weft_message m = expect(WEFT_MESSAGE_DOWN);
+    CHECK_EQ(m.tag, monitor);
+    expect_none();
+    return m.error;
+}
+
+static weft_task *go_watcher(weft_runtime *rt, weft_pid *pid) {
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_task *task;
+    unsigned before = atomic_load(&watching);
+    spec.fn = watch_until_down;
+    spec.arg = pid;
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, NULL, &task), 0);
+    REQUIRE_EVENTUALLY(atomic_load(&watching) > before);
+    return task;
+}
+
+static void connect_with_hang_up(void) {
+    connect_sides();
+    CHECK_EQ(weft_relay_detach(a.rt, a.node, 0), 0);
+    CHECK_EQ(weft_relay_detach(b.rt, b.node, 0), 0);
+    atomic_store(&a.released, 0);
+    atomic_store(&b.released, 0);
+    weft_relay relay = direct(true);
+    relay.release = hang_up;
+    REQUIRE_EQ(weft_relay_attach(a.rt, &relay, &a, &a.node), 0);
+    REQUIRE_EQ(weft_relay_attach(b.rt, &relay, &b, &b.node), 0);
+    a.back = b.node;
+    b.back = a.node;
+}
+
+API_TEST(process_relay_refuses_down, "W29 W30", .workers = {1, 2}) {
+    connect_with_hang_up();
+    weft_pid here = go_process(a.rt, sit, NULL), there = go_process(b.rt, sit, NULL);
+    weft_pid here_from_b = weft_relay_pid(b.node, here), there_from_a = weft_relay_pid(a.node, there);
+    weft_task *from_a = go_watcher(a.rt, &there_from_a), *from_b = go_watcher(b.rt, &here_from_b);
+    atomic_store(&b.refuse, -ENOBUFS);
+    CHECK_EQ(weft_process_exit(b.rt, there, -EIO), 0); /* its end cannot be told */
+    CHECK_EQ(fixture_finish(from_b).status, -ENOBUFS);
+    CHECK_EQ(fixture_finish(from_a).status, -ECONNRESET);
+    CHECK_EQ(atomic_load(&a.released), 1);
+    CHECK_EQ(atomic_load(&b.released), 1);
+    CHECK_EQ(weft_send(b.rt, here_from_b, 1, NULL, 0), -EHOSTUNREACH);
+    CHECK_EQ(weft_process_cancel(a.rt, here), 0);
+    end_sides();
+}
+
+/* That the process on the other side is gone is no reason. */
+API_TEST(process_relay_down_for_nobody, "W30", .workers = {1}) {
+    connect_with_hang_up();
+    weft_pid there = go_process(b.rt, sit, NULL), there_from_a = weft_relay_pid(a.node, there);
+    weft_task *from_a = go_watcher(a.rt, &there_from_a);
+    unsigned sent = atomic_load(&b.sent);
+    atomic_store(&b.refuse, -ESRCH);
+    CHECK_EQ(weft_process_exit(b.rt, there, -EIO), 0);
+    REQUIRE_EVENTUALLY(atomic_load(&b.sent) > sent);
+    REQUIRE_EVENTUALLY(weft_process_count(b.rt) == 0);
+    CHECK_EQ(atomic_load(&b.released), 0);
+    CHECK_EQ(weft_relay_detach(b.rt, b.node, 0), 0); /* and so the process that watches hears of it */
+    CHECK_EQ(fixture_finish(from_a).status, -ECONNRESET);
+    end_sides();
+}
+
+/* A monitor of a process that has ended is answered with a DOWN, which is refused. */
+API_TEST(process_relay_refuses_answer, "W30", .workers = {1}) {
+    connect_with_hang_up();
+    weft_pid there = go_process(b.rt, sit, NULL), here = go_process(a.rt, sit, NULL);
+    weft_parcel parcel = WEFT_PARCEL_INIT;
+    parcel.type = WEFT_PARCEL_MONITOR;
+    parcel.to = there;
+    parcel.from = here;
+    parcel.tag = WEFT_TAG_RESERVED | 1;
+    CHECK_EQ(weft_process_exit(b.rt, there, -EIO), 0);
+    REQUIRE_EVENTUALLY(weft_process_count(b.rt) == 0);
+    CHECK_EQ(weft_relay_deliver(b.rt, b.node, &parcel, WEFT_NOW), 0); /* accepted there, and ignored */
+    atomic_store(&b.refuse, -EPIPE);
+    CHECK_EQ(weft_relay_deliver(b.rt, b.node, &parcel, WEFT_NOW), -ENOTCONN);
+    CHECK_EQ(atomic_load(&b.released), 1);
+    CHECK_EQ(atomic_load(&a.released), 1);
+    CHECK_EQ(weft_process_cancel(a.rt, here), 0);
+    end_sides();
+}
+
 /* -- Names. */
+
+/* Relays that cannot be reached are passed over: the name is found behind the next one. */
+static int unreachable(void *state, const weft_parcel *parcel) {
+    (void)parcel;
+    return *(int *)state;
+}
+static int hear_name(void *arg);
+API_TEST(process_relay_name_behind_another, "W30", .workers = {1}) {
+    static int down = -EHOSTUNREACH, gone = -ENOTCONN;
+    static weft_pid from;
+    weft_relay relay = WEFT_RELAY_INIT, over = direct(true);
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_task *task;
+    unsigned node[2], last;
+    weft_pid some;
+    relay.send = unreachable;
+    relay.takes_names = true;
+    a.rt = b.other = fixture_begin_patient();
+    b.rt = a.other = fixture_begin_patient();
+    some = go_process(a.rt, sit, NULL);
+    REQUIRE_EQ(weft_relay_attach(a.rt, &relay, &down, &node[0]), 0);
+    REQUIRE_EQ(weft_relay_attach(a.rt, &relay, &gone, &node[1]), 0);
+    CHECK_EQ(weft_send_name(a.rt, "there", 4, "hi", 2), -EHOSTUNREACH); /* it may be behind that one */
+    REQUIRE_EQ(weft_relay_attach(a.rt, &over, &a, &a.node), 0);
+    REQUIRE_EQ(weft_relay_attach(b.rt, &over, &b, &b.node), 0);
+    REQUIRE_EQ(weft_relay_attach(a.rt, &relay, &down, &last), 0); /* behind it */
+    a.back = b.node;
+    b.back = a.node;
+    spec.fn = hear_name;
+    spec.arg = &from;
+    spec.registered = "there";
+    REQUIRE_EQ(weft_process_spawn(b.rt, &spec, NULL, &task), 0);
+    CHECK_EQ(weft_send_name(a.rt, "there", 4, "hi", 2), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    CHECK_EQ(weft_send_name(a.rt, "there", 4, "hi", 2), -EHOSTUNREACH);
+    CHECK_EQ(weft_process_cancel(a.rt, some), 0);
+    end_sides();
+}
 
 static int hear_name(void *arg) {
     weft_message m = expect(WEFT_MESSAGE);

@@ -162,3 +162,70 @@ API_TEST(process_spawn_refused, "W6 W38", .workers = {1}) {
     fixture_end(rt);
     CHECK_EQ(atomic_load(&closed), made + 1);
 }
+
+/* -- weft_process_stop_all. */
+
+/* Returns only after release functions have: also for a process that was not alive any more when it was called. */
+static atomic_bool releasing, stop_called, has_released;
+static void release_slowly(void *data) {
+    (void)data;
+    atomic_store(&releasing, true);
+    while (!atomic_load(&stop_called))
+        harness_nap();
+    for (int i = 0; i < 100; i++) /* long enough for a stop that does not wait */
+        harness_nap();
+    atomic_store(&has_released, true);
+}
+static int sleep_only(void *arg) {
+    (void)arg;
+    return weft_sleep_until(WEFT_NEVER);
+}
+API_TEST(process_stop_all_waits_for_the_ending, "W36", .workers = {1, 2}) {
+    static int value;
+    weft_runtime *rt = fixture_begin_patient();
+    weft_pid pid = go_process(rt, sleep_only, NULL);
+    REQUIRE_EQ(weft_send_ref(rt, pid, 1, &value, sizeof value, release_slowly), 0);
+    REQUIRE_EQ(weft_process_exit(rt, pid, -EIO), 0);
+    REQUIRE_EVENTUALLY(atomic_load(&releasing));
+    atomic_store(&stop_called, true);
+    CHECK_GE(weft_process_stop_all(rt, weft_after(1000000), NULL, 0), 0);
+    CHECK(atomic_load(&has_released));
+    CHECK_EQ(weft_process_count(rt), 0);
+    CHECK_EQ(weft_process_stop_all(rt, WEFT_NOW, NULL, 0), -EBUSY);
+    fixture_end(rt);
+}
+
+/* A runtime that is so busy that it refuses spawns from outside can be stopped. */
+struct stopping {
+    weft_runtime *rt;
+    atomic_bool done;
+    int result;
+};
+static void *stop_all(void *arg) {
+    struct stopping *stopping = arg;
+    stopping->result = weft_process_stop_all(stopping->rt, fixture_soon(), NULL, 0);
+    atomic_store(&stopping->done, true);
+    return NULL;
+}
+API_TEST(process_stop_all_when_busy, "W36", .workers = {1}) {
+    weft_config config = WEFT_CONFIG_INIT;
+    config.global_capacity = 4;
+    weft_runtime *rt = fixture_begin(&config);
+    struct stopping stopping = {.rt = rt};
+    struct blocker blocker = {0};
+    weft_task *task = fixture_go(rt, fixture_block, &blocker);
+    pthread_t thread;
+    uint64_t made = 0;
+    REQUIRE_EVENTUALLY(atomic_load(&blocker.entered));
+    while (weft_process_go(rt, sit, NULL, NULL) == 0)
+        REQUIRE_LT(++made, 1000);
+    REQUIRE_EQ(weft_process_go(rt, sit, NULL, NULL), -EAGAIN);
+    REQUIRE_EQ(pthread_create(&thread, NULL, stop_all, &stopping), 0);
+    REQUIRE_EVENTUALLY(atomic_load(&stopping.done) || weft_process_count(rt) == made + 1);
+    atomic_store(&blocker.release, true);
+    fixture_finish(task);
+    pthread_join(thread, NULL);
+    CHECK_EQ(stopping.result, 0);
+    CHECK_EQ(weft_process_count(rt), 0);
+    fixture_end(rt);
+}

@@ -188,3 +188,74 @@ API_TEST(process_supervisor_restart_refused_for_ever, "W4 W23", .workers = {1, 2
     children[0].restart = WEFT_RESTART_TEMPORARY;
     supervise(without_pause(WEFT_STRATEGY_ONE_FOR_ONE, 0), children, 2, -ECANCELED);
 }
+
+/* -- A restart that is refused: those behind the child, which may need it, wait for it. */
+
+static const char *const on_first[] = {"refusing", NULL};
+static atomic_int without;
+static int check_first(void *arg) {
+    (void)arg;
+    atomic_fetch_add(&without, weft_whereis(NULL, "first") == WEFT_PID_NONE);
+    if (atomic_load(&inits) >= 4)
+        CHECK_EQ(weft_process_cancel(NULL, boss), 0);
+    return sit(NULL);
+}
+/* Fails when it was started for the first time; else it stays. */
+static int fail_first_then_stay(void *state, const weft_message *events, size_t count, weft_step *out) {
+    (void)state;
+    out->status = WEFT_STEP_IDLE;
+    for (size_t i = 0; i < count; i++)
+        if (events[i].type == WEFT_MESSAGE_CANCEL)
+            out->status = WEFT_STEP_DONE;
+    return atomic_load(&inits) == 1 && count && events[0].type == WEFT_MESSAGE ? -EIO : 0;
+}
+static int fail_the_first(void *arg) {
+    if (atomic_load(&inits) == 1)
+        CHECK_EQ(weft_send(NULL, weft_whereis(NULL, "first"), 1, NULL, 0), 0);
+    return sit(arg);
+}
+
+static void refused_before_others(weft_strategy strategy, int64_t pause) {
+    static const weft_process_class class_ = {.size = sizeof class_, .init = may_refuse, .step = fail_first_then_stay};
+    weft_process_child children[] = {child_that_refuses(2, 3, -EAGAIN), WEFT_PROCESS_CHILD("b", check_first, NULL),
+                                     WEFT_PROCESS_CHILD("c", fail_the_first, NULL)};
+    weft_supervisor_config config = without_pause(strategy, 0);
+    config.backoff_min = pause;
+    config.backoff_max = pause > 0 ? pause : 0;
+    children[0].spec.class_ = &class_;
+    children[0].spec.registered = "first";
+    children[1].needs = on_first;
+    supervise(config, children, 3, -ECANCELED);
+    CHECK_EQ(atomic_load(&without), 0);
+    CHECK_EQ(atomic_load(&inits), 4);
+    /* The cancel is read when the third has begun, or before it is started. */
+    CHECK(!strcmp(story(), "S0 S1 S2 E0 E2 E1 S0 S1 E1 E0") || !strcmp(story(), "S0 S1 S2 E0 E2 E1 S0 S1 S2 E2 E1 E0"));
+}
+API_TEST(process_supervisor_refused_before_rest, "W4 W6", .workers = {1, 2}) {
+    refused_before_others(WEFT_STRATEGY_REST_FOR_ONE, -1);
+}
+API_TEST(process_supervisor_refused_before_all, "W4 W6", .workers = {1, 2}) {
+    refused_before_others(WEFT_STRATEGY_ONE_FOR_ALL, -1);
+}
+/* The same with a pause that is over before the loop comes to the next. */
+API_TEST(process_supervisor_refused_short_pause, "W4 W6", .workers = {1, 2}) {
+    refused_before_others(WEFT_STRATEGY_REST_FOR_ONE, 1);
+}
+
+/* -- No restarts. */
+
+API_TEST(process_supervisor_no_restarts, "W6", .workers = {1, 2}) {
+    weft_process_child children[] = {WEFT_PROCESS_CHILD("quiet", sit, NULL),
+                                     WEFT_PROCESS_CHILD("worker", fail_often, (void *)99)};
+    supervise(without_pause(WEFT_STRATEGY_ONE_FOR_ONE, WEFT_INTENSITY_NONE), children, 2, -EIO);
+    CHECK_STR(story(), "S0 S1 E1 G1 E0");
+}
+/* Those that may end do so. */
+API_TEST(process_supervisor_no_restarts_needed, "W6", .workers = {1, 2}) {
+    weft_process_child children[] = {WEFT_PROCESS_CHILD("temporary", fail_often, (void *)99),
+                                     WEFT_PROCESS_CHILD("transient", fail_often, NULL)};
+    children[0].restart = WEFT_RESTART_TEMPORARY;
+    children[1].restart = WEFT_RESTART_TRANSIENT;
+    supervise(without_pause(WEFT_STRATEGY_ONE_FOR_ONE, WEFT_INTENSITY_NONE), children, 2, 0);
+    CHECK_EQ(told.count, 4);
+}

@@ -116,6 +116,85 @@ API_TEST(steal_from_stuck_worker_deque, "W16", .sched = "deque", .workers = {2, 
     fixture_end(rt);
 }
 
+/* -- By a worker that is busy itself -------------------------------------------------------------------------- */
+
+static struct {
+    atomic_bool spawn, end;
+    atomic_uint busy; /* tasks that have begun to keep a worker busy */
+    struct stuck stuck;
+} both;
+
+static weft_poll block_then_spawn(weft_task *self, void *state) {
+    (void)state;
+    atomic_store(&both.stuck.blocker.entered, true);
+    while (!atomic_load(&both.spawn))
+        harness_nap();
+    return spawn_and_block(self, &both.stuck);
+}
+
+static int yield_on(void *arg) {
+    (void)arg;
+    atomic_fetch_add(&both.busy, 1);
+    while (!atomic_load(&both.end))
+        weft_yield();
+    return 0;
+}
+
+static int compute_on(void *arg) {
+    (void)arg;
+    atomic_fetch_add(&both.busy, 1);
+    while (!atomic_load(&both.end))
+        weft_checkpoint();
+    return 0;
+}
+
+static void spin_until(int64_t until) {
+    while (harness_clock() < until)
+        continue;
+}
+
+/* state: ns that a poll takes. */
+static weft_poll poll_on(weft_task *self, void *state) {
+    atomic_fetch_add(&both.busy, 1);
+    spin_until(harness_clock() + (intptr_t)state);
+    return atomic_load(&both.end) ? weft_done(self, 0, NULL) : WEFT_YIELD;
+}
+
+/* One of two workers is stuck in a poll, with `count` tasks of its own; the other is busy with what is started here. */
+static void expect_help(unsigned count, unsigned fibers, weft_fiber_fn fn, unsigned polls, intptr_t ns) {
+    weft_runtime *rt = fixture_begin_patient();
+    both.stuck.count = count;
+    weft_task *task = fixture_go(rt, block_then_spawn, NULL);
+    REQUIRE_EVENTUALLY(both.stuck.blocker.entered);
+    for (unsigned i = 0; i < fibers; i++)
+        REQUIRE_EQ(weft_fiber_go(rt, fn, NULL, NULL), 0);
+    for (unsigned i = 0; i < polls; i++)
+        REQUIRE_EQ(weft_go(rt, poll_on, (void *)ns, NULL), 0);
+    REQUIRE_EVENTUALLY(both.busy >= fibers + polls);
+    both.spawn = true;
+    /* On the deque the newest task is its owner's. */
+    REQUIRE_EVENTUALLY(both.stuck.ran >= count - fixture_on("deque"));
+    CHECK(!weft_task_is_done(task));
+    both.end = both.stuck.blocker.release = true;
+    fixture_finish(task);
+    fixture_end(rt);
+    CHECK_EQ(both.stuck.ran, count);
+}
+
+#define ON_ALL .sched = "ring deque fifo reactor", .workers = {2}
+API_TEST(steal_beside_yielding_fibers, "B46", ON_ALL) { expect_help(20, 4, yield_on, 0, 0); }
+API_TEST(steal_beside_one_yielding_fiber, "B46", ON_ALL) { expect_help(20, 1, yield_on, 0, 0); }
+API_TEST(steal_beside_computing_fibers, "B46", ON_ALL) { expect_help(20, 3, compute_on, 0, 0); }
+API_TEST(steal_beside_yielding_polls, "B46", ON_ALL) { expect_help(20, 0, NULL, 3, 0); }
+API_TEST(steal_beside_long_polls, "B46", ON_ALL) { expect_help(20, 0, NULL, 3, 2000000); }
+/* The slot of the ring is taken as well. */
+API_TEST(steal_slot_beside_yielding_fibers, "B46", .sched = "ring fifo reactor", .workers = {2}) {
+    expect_help(1, 4, yield_on, 0, 0);
+}
+API_TEST(steal_slot_beside_yielding_polls, "B46", .sched = "ring fifo reactor", .workers = {2}) {
+    expect_help(1, 0, NULL, 3, 0);
+}
+
 /* A task never runs on two workers at once, however often it is woken and by whom. */
 static struct {
     atomic_uint inside[8];

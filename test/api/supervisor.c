@@ -488,3 +488,48 @@ TEST(supervisor_needs_a_fiber, "J3") {
     const weft_supervised_fiber child = {"a", end_well, NULL, WEFT_RESTART_TEMPORARY, 0};
     CHECK_EQ(weft_supervise(NULL, &child, 1), -EINVAL);
 }
+
+/* -- No restarts: a child that would have to be started again ends the supervisor. */
+
+API_TEST(supervisor_no_restarts, "J3", .workers = {1, 2}) {
+    const weft_supervised_fiber child = {"bad", fail_often, STATUS(1000), WEFT_RESTART_PERMANENT, 0};
+    supervise(config_of(WEFT_STRATEGY_ONE_FOR_ONE, WEFT_INTENSITY_NONE), &child, 1, -EIO);
+    CHECK_STR(story(), "S0 E0 G0");
+}
+
+/* -- Shields that hold for the grace: their times run side by side, after the first. */
+
+enum { SHIELDED = 10 };
+
+static atomic_int shielded;
+static int stay_shielded(void *arg) {
+    weft_task *self = weft_task_self();
+    (void)arg;
+    REQUIRE_EQ(weft_shield(self), 0);
+    atomic_fetch_add(&shielded, 1);
+    int error = weft_sleep_until(WEFT_NEVER);
+    CHECK_EQ(weft_unshield(self), 0);
+    return error;
+}
+static int fail_when_shielded(void *arg) {
+    int error = 0;
+    (void)arg;
+    if (atomic_fetch_add(&runs, 1) > 0)
+        return 0;
+    while (!error && atomic_load(&shielded) < SHIELDED)
+        error = weft_yield();
+    return -EIO;
+}
+API_TEST(supervisor_shielded_together, "J3 J31", .workers = {1, 2}) {
+    weft_supervised_fiber children[SHIELDED + 1];
+    for (size_t i = 0; i < SHIELDED; i++)
+        children[i] = (weft_supervised_fiber){"stays", stay_shielded, NULL, WEFT_RESTART_TEMPORARY, 0};
+    children[SHIELDED] = (weft_supervised_fiber){"fails", fail_when_shielded, NULL, WEFT_RESTART_TRANSIENT, 0};
+    weft_supervisor_config config = config_of(WEFT_STRATEGY_ONE_FOR_ALL, 0);
+    config.grace = 10 * second();
+    config.backoff_min = -1;
+    supervise(config, children, SHIELDED + 1, 0);
+    CHECK_EQ(told.count, 2 * (SHIELDED + 2));
+    if (fixture_on("sim"))
+        CHECK_LE(told.event[told.count - 1].at - told.event[SHIELDED + 1].at, 21 * second());
+}

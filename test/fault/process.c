@@ -32,6 +32,9 @@ static void release(void *data) {
     atomic_fetch_add(&released, 1);
 }
 
+static atomic_uint arguments, taken;
+static void count_release(void *arg) { atomic_fetch_add((atomic_uint *)arg, 1); }
+
 /* Ends at once. */
 static int child(void *arg) {
     (void)arg;
@@ -49,13 +52,18 @@ static int work(void *arg) {
     unsigned expected = 0;
     (void)arg;
     spec.fn = child;
+    spec.name = "child";
+    spec.arg = &arguments;
+    spec.release = count_release;
     int error = weft_process_spawn_monitored(&spec, &pid, &monitor);
     CHECK(sweep_is_clean(error));
     expected += !error;
     REQUIRE_EQ(weft_trap_exit(true), 0);
+    atomic_store(&taken, !error);
     error = weft_process_spawn_linked(&spec, &pid);
     CHECK(sweep_is_clean(error));
     expected += !error;
+    atomic_fetch_add(&taken, !error);
     error = weft_send(NULL, weft_self(), 1, large, sizeof large);
     CHECK(sweep_is_clean(error));
     expected += !error;
@@ -87,8 +95,11 @@ static void scenario(void) {
     atomic_store(&opened, 0);
     atomic_store(&closed, 0);
     atomic_store(&released, 0);
+    atomic_store(&arguments, 0);
+    atomic_store(&taken, 0);
     spec.class_ = &class_;
     spec.registered = "one";
+    spec.name = "the one";
     int error = weft_process_spawn(rt, &spec, &pid, NULL);
     CHECK(sweep_is_clean(error));
     CHECK_EQ(weft_process_count(rt), error ? 0 : 1);
@@ -104,12 +115,44 @@ static void scenario(void) {
     error = weft_runtime_stop(rt, weft_after(wefti_fault_count() ? 50000000 : harness_patience()));
     CHECK(error == 0 || error == -ECANCELED);
     CHECK_EQ(atomic_load(&opened), atomic_load(&closed));
+    CHECK_EQ(atomic_load(&arguments), atomic_load(&taken)); /* those of spawns that failed are their callers' */
     CHECK_EQ(weft_process_count(rt), 0);
     harness_on_hang(NULL, NULL);
     CHECK_EQ(weft_runtime_destroy(rt), 0);
 }
 
 TEST(process_out_of_memory, "W4 W6 W30 W36", .timeout = 120) { sweep(scenario); }
+
+/* -- A stop of all processes that fails for lack of memory may be repeated. */
+
+static int wait_for_cancel(void *arg) {
+    weft_message m;
+    (void)arg;
+    while (weft_receive(&m, NULL, NULL, WEFT_NEVER) == 0)
+        if (m.type == WEFT_MESSAGE_CANCEL)
+            return 0;
+    return -ECANCELED;
+}
+static void stop_scenario(void) {
+    weft_runtime *rt = sweep_begin(NULL);
+    if (!rt)
+        return;
+    for (int i = 0; i < 3; i++)
+        CHECK(sweep_is_clean(weft_process_go(rt, wait_for_cancel, NULL, NULL)));
+    int result = -ENOMEM;
+    for (int i = 0; i < 2 && result < 0; i++) { /* the first may have failed at one allocation, which the second gets */
+        result = weft_process_stop_all(rt, weft_after(50000000), NULL, 0);
+        CHECK(result >= 0 || sweep_is_clean(result));
+    }
+    if (result >= 0)
+        CHECK_EQ(weft_process_count(rt), 0);
+    int stopped = weft_runtime_stop(rt, weft_after(result < 0 ? 50000000 : harness_patience()));
+    CHECK(stopped == 0 || (stopped == -ECANCELED && result < 0));
+    CHECK_EQ(weft_process_count(rt), 0);
+    harness_on_hang(NULL, NULL);
+    CHECK_EQ(weft_runtime_destroy(rt), 0);
+}
+TEST(process_stop_all_out_of_memory, "W36", .timeout = 120) { sweep(stop_scenario); }
 
 /* -- Commands that wait: each that was accepted completes, though there may be no memory by now. */
 

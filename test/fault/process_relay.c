@@ -136,3 +136,49 @@ static void relays(void) {
 }
 
 TEST(process_relay_out_of_memory, "W30", .timeout = 120) { sweep(relays); }
+
+/* -- A monitor from the other side that there is no memory for is answered with a DOWN. */
+
+static weft_parcel answered;
+static unsigned answers;
+static int keep_parcel(void *state, const weft_parcel *parcel) {
+    (void)state;
+    answered = *parcel;
+    answers++;
+    return 0;
+}
+static int idle(void *state, const weft_message *events, size_t count, weft_step *out) {
+    (void)state;
+    out->status = WEFT_STEP_IDLE;
+    for (size_t i = 0; i < count; i++)
+        if (events[i].type == WEFT_MESSAGE_CANCEL)
+            out->status = WEFT_STEP_DONE;
+    return 0;
+}
+
+API_TEST(process_relay_monitor_without_memory, "W30", .workers = {1}) {
+    static const weft_process_class class_ = {.size = sizeof class_, .step = idle};
+    weft_runtime *rt = fixture_begin_patient();
+    weft_relay relay = WEFT_RELAY_INIT;
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    weft_parcel parcel = WEFT_PARCEL_INIT;
+    unsigned node;
+    relay.send = keep_parcel;
+    spec.class_ = &class_;
+    REQUIRE_EQ(weft_relay_attach(rt, &relay, NULL, &node), 0);
+    REQUIRE_EQ(weft_process_spawn(rt, &spec, &parcel.to, NULL), 0);
+    parcel.type = WEFT_PARCEL_MONITOR;
+    parcel.from = parcel.to; /* as the other side knows its own */
+    parcel.tag = WEFT_TAG_RESERVED | 7;
+    wefti_fault_set(0, true); /* there has been no message: the record would be the first */
+    int error = weft_relay_deliver(rt, node, &parcel, WEFT_NOW);
+    wefti_fault_set(-1, false);
+    CHECK_EQ(error, 0);
+    REQUIRE_EQ(answers, 1);
+    CHECK_EQ(answered.type, WEFT_PARCEL_DOWN);
+    CHECK_EQ(answered.error, -ENOMEM);
+    CHECK_EQ(answered.tag, parcel.tag);
+    CHECK_EQ(answered.to, parcel.from);
+    CHECK_EQ(answered.from, parcel.to);
+    fixture_end(rt);
+}

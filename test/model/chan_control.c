@@ -1,6 +1,8 @@
 /* chan_control.c - channels whose waiters a control thread resolves: publishing, pairing, giving up, settling, and freeing. */
 #include "chan/chan.h"
 
+#include "fiber/select.h"
+
 #include "fake_reactor.h"
 #include "model_rt.h"
 
@@ -176,6 +178,47 @@ MC_TEST(chan_control_both_late, .proves = "R27 R28", .bound = 3, .seconds = 4) {
     mc_assert(wefti_waiter_is_served(&sender) == wefti_waiter_is_served(&receiver));
     end();
 }
+
+/* -- A select that does not wait ------------------------------------------------------------------------------------------ */
+
+/* A case that never happens.  When its record is put in, a fiber sends to `ch`. */
+static bool probe_try(weft_case *c) {
+    (void)c;
+    return false;
+}
+static int probe_begin(weft_case *c, struct wefti_waiter *waiter) {
+    (void)waiter;
+    send_seven(NULL);
+    c->result = 1;
+    return 1;
+}
+static bool probe_end(weft_case *c, struct wefti_waiter *waiter) {
+    (void)c, (void)waiter;
+    return false;
+}
+static const struct weft_case_kind probe = {.try_now = probe_try, .begin = probe_begin, .end = probe_end};
+
+/* The select's record is in `ch` when a value comes, which the fiber leaves in the buffer for the control thread to serve: the select gets it, also when the
+ * control thread (arg & 1) finds the record after the select has given up.  The checker's select draws the same order each time: both are given to it
+ * (arg & 2). */
+static void select_now(void) {
+    uint64_t value = 0;
+    begin(2);
+    int a = mc_arg() & 1 ? mc_spawn(control, NULL) : -1;
+    weft_case recv = weft_case_recv((weft_chan *)(void *)ch, &value), never = {.kind = &probe};
+    weft_case cases[] = {mc_arg() & 2 ? never : recv, mc_arg() & 2 ? recv : never};
+    int index = weft_select(cases, 2, WEFT_NOW);
+    mc_assert(index >= 0 && cases[index].kind == recv.kind && value == 7);
+    if (a >= 0)
+        stop_control(a);
+    else
+        turn();
+    end();
+}
+MC_CASE(select_control_now_pending, select_now, .arg = 0, .proves = "R26 R27", .bound = 3, .seconds = 4);
+MC_CASE(select_control_now_pending_2, select_now, .arg = 2, .proves = "R26 R27", .bound = 3, .seconds = 4);
+MC_CASE(select_control_now_resolved, select_now, .arg = 1, .proves = "R26 R27", .bound = 3, .seconds = 4);
+MC_CASE(select_control_now_resolved_2, select_now, .arg = 3, .proves = "R26 R27", .bound = 3, .seconds = 4);
 
 /* -- Freeing ----------------------------------------------------------------------------------------------------------- */
 

@@ -162,7 +162,7 @@ static void start_against_close(void) {
     weft_pid seen = WEFT_PID_NONE;
     store_relaxed(&table.closing, true); /* Z1 */
     wefti_processes_fence(&table); /* Z2 */
-    mc_assert(wefti_process_visit(&table, 0, &seen)); /* Z3 */
+    mc_assert(wefti_process_visit(&table, 0, &seen, NULL)); /* Z3 */
     if (seen)
         mc_assert(process.trap_exit);
     mc_join(a);
@@ -173,6 +173,36 @@ MC_CASE(table_start_against_close, start_against_close, .arg = 0, .proves = "W35
         .outcomes = "both late seen");
 MC_CASE(table_start_against_close_heavy, start_against_close, .arg = 1, .proves = "W35", .bound = 3,
         .outcomes = "both late seen");
+
+/* A walk that finds a slot neither alive nor ending sees all that was done for the process there (X2). */
+static bool released;
+
+static void end_one(void *unused) {
+    (void)unused;
+    wefti_lock_take(&process.lock);
+    store_relaxed(&process.alive, false);
+    store_relaxed(&process.ending, true);
+    wefti_lock_give(&process.lock);
+    released = true; /* plain: what a release function does */
+    wefti_process_give(&process, NULL); /* X2 */
+}
+
+MC_TEST(table_visit_against_end, .leaks_ok = true, .proves = "W36", .bound = 3, .outcomes = "alive ending ended") {
+    weft_pid seen = WEFT_PID_NONE;
+    bool ending = true;
+    begin();
+    static uint64_t map[WEFTI_BITS_WORDS(WEFTI_PROCESS_CHUNK)];
+    table.free[0].map = map;
+    store_relaxed(&process.alive, true);
+    table.made = 1;
+    int a = mc_spawn(end_one, NULL);
+    mc_assert(wefti_process_visit(&table, 0, &seen, &ending));
+    mc_assert(!seen || !ending);
+    if (!seen && !ending)
+        mc_assert(released);
+    mc_outcome(seen ? "alive" : ending ? "ending" : "ended");
+    mc_join(a);
+}
 
 /* Who has the lock finds it not started, or all of it. */
 MC_TEST(table_lock_against_start, .bound = 3, .outcomes = "alive none") {

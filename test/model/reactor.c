@@ -63,6 +63,74 @@ MC_TEST(seat_take_back, .proves = "R33", .bound = 3, .outcomes = "taken back") {
     mc_outcome(got ? "back" : "taken");
 }
 
+/* -- A batch: one in the slot, one behind it ------------------------------------------------------------------------ */
+
+static struct item second;
+
+static struct weft_task *as_task(struct item *item) { return (struct weft_task *)(void *)item; }
+
+static bool hand_two(void) {
+    thing.payload = 100;
+    second.payload = 200;
+    wefti_seat_stage(&seat, 0, as_task(&second));
+    return wefti_seat_hand_batch(&seat, as_task(&thing), 1);
+}
+
+static void hand_and_reclaim(void *unused) {
+    (void)unused;
+    struct weft_task *got[WEFTI_SEAT_ITEMS];
+    mc_assert(hand_two());
+    if (wefti_seat_reclaim(&seat, got)) {
+        mc_assert(got[0] == as_task(&second));
+        second.payload = 201; /* it is the reactor's again */
+        add_relaxed(&back, 1);
+    }
+}
+
+/* The worker runs the second task, with all that was written, or the reactor takes it back: one of the two. */
+MC_TEST(seat_batch, .proves = "R33", .bound = 3, .outcomes = "popped back early") {
+    int a = mc_spawn(hand_and_reclaim, NULL);
+    uintptr_t first = wefti_seat_take(&seat);
+    if (first == task()) {
+        mc_assert(thing.payload == 100);
+        mc_assert(seat.in_batch);
+        struct weft_task *next = wefti_seat_pop(&seat);
+        if (next) {
+            mc_assert(next == as_task(&second) && second.payload == 200);
+            second.payload = 202;
+            mc_assert(!wefti_seat_pop(&seat));
+            add_relaxed(&taken, 1);
+        }
+        mc_assert(!seat.in_batch);
+    }
+    mc_join(a);
+    if (first == task())
+        mc_assert(load_relaxed(&taken) + load_relaxed(&back) == 1);
+    mc_outcome(first != task() ? "early" : load_relaxed(&taken) ? "popped" : "back");
+}
+
+/* The worker goes on with the task below: it gives both back, or the reactor still has both. */
+static void hand_both(void *unused) {
+    (void)unused;
+    if (!hand_two()) {
+        mc_assert(wefti_seat_staged(&seat, 0) == as_task(&second));
+        mc_assert(wefti_seat_length(&seat) == 0);
+        add_relaxed(&back, 2);
+    }
+}
+
+MC_TEST(seat_close_or_hand_batch, .proves = "R25 R33", .bound = 3, .outcomes = "back refused") {
+    int a = mc_spawn(hand_both, NULL);
+    struct weft_task *got[WEFTI_SEAT_ITEMS];
+    uintptr_t found = wefti_seat_close(&seat);
+    uint32_t more = seat.in_batch ? wefti_seat_reclaim(&seat, got) : 0;
+    if (found == task())
+        mc_assert(more == 1 && got[0] == as_task(&second) && thing.payload == 100 && second.payload == 200);
+    mc_join(a);
+    mc_assert((found == task()) != (load_relaxed(&back) == 2));
+    mc_outcome(found == task() ? "back" : "refused");
+}
+
 /* A seat that was opened is heard of, however the news met: the reactor waits for it as it does, without looking elsewhere. */
 static struct wefti_park park;
 
@@ -265,6 +333,48 @@ MC_TEST(reactor_submit_wakes, .proves = "R9") {
     store_relaxed(&fake.reactor->seat[0].slot, WEFTI_SEAT_CLOSED);
     fake.sched->submit(&fake_worker[0], tasks[0], WEFTI_SUBMIT_SPAWN);
     mc_assert(load_relaxed(&fake.control->park.word) == WEFTI_PARK_NOTIFIED);
+    fake_end();
+}
+
+/* No seat is open, so a spawn need not wake the reactor; but one opens meanwhile: the task gets there. */
+static void open_second(void *unused) {
+    (void)unused;
+    fake.sched->done(&fake_worker[1]);
+}
+
+static void spawn_by_first(void *unused) {
+    (void)unused;
+    fake.sched->submit(&fake_worker[0], tasks[0], WEFTI_SUBMIT_SPAWN);
+}
+
+MC_TEST(reactor_submit_against_open, .proves = "R9 R11", .bound = 2) {
+    fake_begin(2);
+    for (int i = 0; i < 2; i++) {
+        store_relaxed(&fake.reactor->seat[i].slot, WEFTI_SEAT_CLOSED);
+        wefti_seat_tell(&fake.reactor->seat[i], &fake.reactor->news);
+    }
+    turn();
+    mc_assert(load_relaxed(&fake.reactor->now_is.active) == 2);
+    int a = mc_spawn(open_second, NULL), b = mc_spawn(spawn_by_first, NULL);
+    while (load_relaxed(&fake.reactor->seat[1].slot) != (uintptr_t)(void *)tasks[0])
+        wait_and_turn();
+    mc_join(a);
+    mc_join(b);
+    fake_end();
+}
+
+/* While no seat is open, a spawn costs no wake. */
+MC_TEST(reactor_submit_is_quiet, .proves = "R9") {
+    fake_begin(1);
+    store_relaxed(&fake.reactor->seat[0].slot, WEFTI_SEAT_CLOSED);
+    wefti_seat_tell(&fake.reactor->seat[0], &fake.reactor->news);
+    turn();
+    fake.sched->submit(&fake_worker[0], tasks[0], WEFTI_SUBMIT_SPAWN);
+    mc_assert(load_relaxed(&fake.control->park.word) == WEFTI_UNPARKED);
+    fake.sched->done(&fake_worker[0]);
+    mc_assert(load_relaxed(&fake.control->park.word) == WEFTI_PARK_NOTIFIED);
+    turn();
+    mc_assert(load_relaxed(&fake.reactor->seat[0].slot) == (uintptr_t)(void *)tasks[0]);
     fake_end();
 }
 

@@ -325,6 +325,80 @@ MC_TEST(select_event_or_late, .proves = "R28", .bound = 2, .seconds = 2) {
     mc_assert(weft_event_destroy(&one) == 0 && weft_event_destroy(&two) == 0);
 }
 
+/* -- Now ------------------------------------------------------------------------------------------------- */
+
+/* A value moves from `a` to `b`, where it is before it has left `a`. */
+static void move_to_b(void *unused) {
+    (void)unused;
+    uint64_t v = 2;
+    mc_assert(weft_chan_send(&b, &v, WEFT_NOW) == 0);
+    int error = weft_chan_recv(&a, &v, WEFT_NOW);
+    mc_assert(error == 0 || error == -ETIMEDOUT);
+}
+
+/* One of the two always has a value: a select that does not wait gets one.  The checker's select draws the same order each time: both are given to it. */
+static void now_a_value(void) {
+    make_both(1);
+    uint64_t v = 1;
+    mc_assert(weft_chan_send(&a, &v, WEFT_NOW) == 0);
+    int t = mc_spawn(move_to_b, NULL);
+    weft_case cases[] = {weft_case_recv(mc_arg() ? &b : &a, &v), weft_case_recv(mc_arg() ? &a : &b, &v)};
+    mc_assert(weft_select(cases, 2, WEFT_NOW) >= 0);
+    mc_join(t);
+    while (recv_either(&v, WEFT_NOW) == 0)
+        ;
+    end();
+}
+MC_CASE(select_now_sees_a_value, now_a_value, .arg = 0, .proves = "R26 R27", .bound = 3, .seconds = 4);
+MC_CASE(select_now_sees_a_value_2, now_a_value, .arg = 1, .proves = "R26 R27", .bound = 3, .seconds = 4);
+
+/* The same with an event, which is set before `a` is empty. */
+static void move_to_event(void *unused) {
+    (void)unused;
+    uint64_t v;
+    mc_assert(weft_event_set(&one) == 0);
+    int error = weft_chan_recv(&a, &v, WEFT_NOW);
+    mc_assert(error == 0 || error == -ETIMEDOUT);
+}
+
+static void now_an_event(void) {
+    make_both(1);
+    weft_event_init(&one);
+    uint64_t v = 1;
+    mc_assert(weft_chan_send(&a, &v, WEFT_NOW) == 0);
+    int t = mc_spawn(move_to_event, NULL);
+    weft_case set = weft_case_event(&one), value = weft_case_recv(&a, &v);
+    weft_case cases[] = {mc_arg() ? value : set, mc_arg() ? set : value};
+    mc_assert(weft_select(cases, 2, WEFT_NOW) >= 0);
+    mc_join(t);
+    while (weft_chan_recv(&a, &v, WEFT_NOW) == 0)
+        ;
+    end();
+    mc_assert(weft_event_destroy(&one) == 0);
+}
+MC_CASE(select_now_sees_an_event, now_an_event, .arg = 0, .proves = "R26 R27", .bound = 3, .seconds = 4);
+MC_CASE(select_now_sees_an_event_2, now_an_event, .arg = 1, .proves = "R26 R27", .bound = 3, .seconds = 4);
+
+/* Two that do not wait, each a sender of what the other receives: both get something, or neither does. */
+static int other_says;
+static void meet(void *unused) {
+    (void)unused;
+    uint64_t v = 5, w = 0;
+    weft_case cases[] = {weft_case_recv(&a, &w), weft_case_send(&b, &v)};
+    other_says = weft_select(cases, 2, WEFT_NOW);
+}
+
+MC_TEST(select_now_twice, .proves = "R27", .bound = 2, .seconds = 2) {
+    make_both(0);
+    int t = mc_spawn(meet, NULL);
+    uint64_t v = 6, w = 0;
+    weft_case cases[] = {weft_case_send(&a, &v), weft_case_recv(&b, &w)};
+    int says = weft_select(cases, 2, WEFT_NOW);
+    mc_join(t);
+    mc_assert(says == other_says && w == (says == 1 ? 5u : 0u));
+    end();
+}
+
 /* -- Freeing --------------------------------------------------------------------------------------------- */
 
 static weft_chan *first;

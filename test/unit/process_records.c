@@ -124,6 +124,88 @@ static int run_helped(void *arg) {
     return weft_chan_destroy(chan);
 }
 
+/* A client that monitors the server and links to it, and ends: the link's record is the one that makes the list grow. */
+static int watch_and_link(void *arg) {
+    uint64_t monitor;
+    (void)arg;
+    REQUIRE_EQ(weft_monitor(watched, &monitor), 0);
+    REQUIRE_EQ(weft_link(watched), 0);
+    return 0;
+}
+
+static int run_linked(void *arg) {
+    uint32_t most = 0;
+    (void)arg;
+    REQUIRE_EQ(weft_process_go(NULL, sit, NULL, &watched), 0);
+    for (int i = 0; i < WATCHERS; i++) {
+        REQUIRE_EQ(weft_process_go(NULL, watch_and_link, NULL, NULL), 0);
+        while (weft_process_count(NULL) > 1)
+            weft_yield();
+        most = records() > most ? records() : most;
+    }
+    CHECK_LE(most, 128);
+    REQUIRE_EQ(weft_send(NULL, watched, 0, NULL, 0), 0);
+    while (weft_process_count(NULL) > 0)
+        weft_yield();
+    return 0;
+}
+
+/* Each message makes it ask for a timer; the timer's helper is the record that makes the list grow. */
+static int tick_step(void *state, const weft_message *events, size_t count, weft_step *out) {
+    weft_command_timer timer = {weft_after(0)};
+    int error = 0;
+    (void)state;
+    out->status = WEFT_STEP_IDLE;
+    for (size_t i = 0; i < count && !error; i++) {
+        told += events[i].type == WEFT_MESSAGE_YIELD;
+        if (events[i].type == WEFT_MESSAGE_CANCEL)
+            out->status = WEFT_STEP_DONE;
+        else if (events[i].type == WEFT_MESSAGE)
+            error = weft_yield_command(out, WEFT_COMMAND_TIMER, 1, &timer, sizeof timer);
+    }
+    return error;
+}
+
+/* Monitors the server, and has it ask for a timer before the next client comes. */
+static int watch_and_tick(void *arg) {
+    uint64_t monitor;
+    (void)arg;
+    REQUIRE_EQ(weft_monitor(watched, &monitor), 0);
+    REQUIRE_EQ(weft_send(NULL, watched, 0, NULL, 0), 0);
+    return 0;
+}
+
+static int run_ticking(void *arg) {
+    static const weft_process_class ticking = {.size = sizeof ticking, .name = "ticking", .step = tick_step};
+    weft_process_spec spec = WEFT_PROCESS_SPEC_INIT;
+    uint32_t most = 0;
+    (void)arg;
+    spec.class_ = &ticking;
+    REQUIRE_EQ(weft_process_spawn(NULL, &spec, &watched, NULL), 0);
+    for (unsigned i = 1; i <= 2000; i++) {
+        REQUIRE_EQ(weft_process_go(NULL, watch_and_tick, NULL, NULL), 0);
+        while (told < i)
+            weft_yield();
+        most = records() > most ? records() : most;
+    }
+    CHECK_LE(most, 128);
+    REQUIRE_EQ(weft_process_cancel(NULL, watched), 0);
+    while (weft_process_count(NULL) > 0)
+        weft_yield();
+    return 0;
+}
+
+static void run_alone(weft_fiber_fn fn) {
+    weft_config config = WEFT_CONFIG_INIT;
+    weft_result result;
+    config.workers = 1;
+    REQUIRE_EQ(weft_fiber_run(&config, fn, NULL, &result), 0);
+    CHECK_EQ(result.status, 0);
+}
+
+TEST(process_monitors_of_linked_clients, "W6 W38") { run_alone(run_linked); }
+TEST(process_monitors_of_a_helped_server, "W6 W28 W38") { run_alone(run_ticking); }
+
 TEST(process_monitors_of_the_helped, "W6 W7 W28") {
     weft_config config = WEFT_CONFIG_INIT;
     weft_result result;

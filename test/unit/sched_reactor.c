@@ -175,6 +175,9 @@ TEST(reactor_back_pressure, "R11 B57") {
 /* Spawned by workers and by other threads, woken or new: one line. */
 TEST(reactor_fifo, "R9 R11 R35") {
     struct weft_runtime *rt = begin(2);
+    for (int i = 0; i < 2; i++)
+        rt->reactor->desk[i].average =
+            1e18; /* one task at a time: in this test a worker runs all it has before the other */
     for (int i = 0; i < 30; i++) {
         rig_be(rt, i % 3 - 1);
         rig_go(rt, rig_once, i);
@@ -182,6 +185,146 @@ TEST(reactor_fifo, "R9 R11 R35") {
     rig_be(rt, -1);
     run_all(rt);
     for (int i = 0; i < 30; i++)
+        CHECK_EQ(rig_log.who[i], i);
+    rig_end(rt);
+}
+
+/* -- Batches ------------------------------------------------------------------------------------------------ */
+
+/* Tasks are short on every worker. */
+static void be_short(struct weft_runtime *rt) {
+    for (uint32_t i = 0; i < rt->workers; i++)
+        rt->reactor->desk[i].average = 100;
+}
+
+/* The open seats get tasks in turn, each up to its share. */
+TEST(reactor_batch, "R11 R25") {
+    struct weft_runtime *rt = begin(2);
+    be_short(rt);
+    rig_go_range(rt, 0, 7);
+    turn(rt);
+    CHECK_EQ(stats(rt).active, 2);
+    CHECK_EQ(stats(rt).dispatched, 7);
+    CHECK_EQ(stats(rt).ready, 0);
+    CHECK_EQ(wefti_seat_length(&rt->reactor->seat[0]), 3);
+    CHECK_EQ(wefti_seat_length(&rt->reactor->seat[1]), 2);
+    CHECK(!wefti_control_has_more(&rt->worker[1])); /* it has not taken any */
+    for (int i = 0; i < 3; i++) {
+        REQUIRE(wefti_worker_turn(rig_be(rt, 1)));
+        CHECK_EQ(wefti_control_has_more(&rt->worker[1]), i < 2);
+    }
+    CHECK(!wefti_worker_turn(rig_be(rt, 1)));
+    for (int i = 0; i < 4; i++)
+        REQUIRE(wefti_worker_turn(rig_be(rt, 0)));
+    static const int expected[] = {1, 3, 5, 0, 2, 4, 6};
+    for (int i = 0; i < 7; i++)
+        CHECK_EQ(rig_log.who[i], expected[i]);
+    rig_be(rt, -1);
+    turn(rt);
+    CHECK_EQ(stats(rt).active, 0);
+    CHECK_EQ(stats(rt).results, 2);
+    rig_end(rt);
+}
+
+/* A batch has an end: what it is expected to take, and the room in a seat. */
+TEST(reactor_batch_bounds, "R11") {
+    struct weft_runtime *rt = begin(1);
+    rt->reactor->desk[0].average = WEFTI_BATCH_TIME / 5;
+    rig_go_range(rt, 0, 20);
+    turn(rt);
+    CHECK_EQ(stats(rt).dispatched, 5);
+    run_all(rt);
+    be_short(rt);
+    rt->reactor->desk[0].average = 1;
+    rig_go_range(rt, 0, 2 * (int)WEFTI_SEAT_ITEMS);
+    turn(rt);
+    CHECK_EQ(stats(rt).dispatched, 20 + WEFTI_SEAT_ITEMS);
+    run_all(rt);
+    for (unsigned i = 20; i < rig_log.length; i++)
+        CHECK_EQ(rig_log.who[i], (int)i - 20);
+    rig_end(rt);
+}
+
+/* A worker is free, and another has been in its batch for too long: the rest goes back, in order and before newer tasks. */
+TEST(reactor_batch_reclaimed, "R11") {
+    struct weft_runtime *rt = begin(2);
+    struct wefti_reactor *r = rt->reactor;
+    be_short(rt);
+    rig_go_range(rt, 0, 8);
+    turn(rt);
+    r->desk[0].average = r->desk[1].average = 1e18;
+    REQUIRE(wefti_worker_turn(rig_be(rt, 0))); /* 0: its next is not begun for long */
+    for (int i = 0; i < 4; i++)
+        REQUIRE(wefti_worker_turn(rig_be(rt, 1))); /* 1, 3, 5, 7 */
+    rig_be(rt, -1);
+    rig_go(rt, rig_once, 8);
+    r->desk[0].given_at = wefti_clock() + 1000 * MS;
+    turn(rt);
+    CHECK_EQ(stats(rt).taken_back, 0);
+    CHECK_EQ(seated(rt, 1), 8);
+    REQUIRE(wefti_worker_turn(rig_be(rt, 1)));
+    rig_be(rt, -1);
+    rig_go(rt, rig_once, 9);
+    r->desk[0].given_at = wefti_clock() - 1000 * MS;
+    turn(rt);
+    CHECK_EQ(stats(rt).taken_back, 3);
+    CHECK_EQ(seated(rt, 1), 2);
+    CHECK_EQ(stats(rt).ready, 3);
+    run_all(rt);
+    static const int expected[] = {0, 1, 3, 5, 7, 8, 2, 4, 6, 9};
+    REQUIRE_EQ(rig_log.length, 10);
+    for (int i = 0; i < 10; i++)
+        CHECK_EQ(rig_log.who[i], expected[i]);
+    rig_end(rt);
+}
+
+/* While a worker is free, the reactor waits no longer than a batch should take. */
+TEST(reactor_batch_is_looked_at, "R11 R12") {
+    struct weft_runtime *rt = begin(2);
+    be_short(rt);
+    rt->reactor->idle_look = INT64_MAX;
+    rig_go_range(rt, 0, 4);
+    turn(rt);
+    for (int i = 0; i < 2; i++)
+        REQUIRE(wefti_worker_turn(rig_be(rt, 1)));
+    rig_be(rt, -1);
+    turn(rt);
+    wefti_reactor_step(rt->reactor, 9); /* hangs otherwise */
+    for (int step = 1; step <= 8; step++)
+        wefti_reactor_step(rt->reactor, step);
+    CHECK_EQ(stats(rt).taken_back, 1);
+    run_all(rt);
+    rig_end(rt);
+}
+
+/* A poll that goes on while its worker has a new batch gives all of it back, in order. */
+TEST(reactor_batch_returned, "R13 R25 R33") {
+    struct weft_runtime *rt = begin(2);
+    struct wefti_worker *w = &rt->worker[0];
+    be_short(rt);
+    store_relaxed(&rt->reactor->seat[0].slot, WEFTI_SEAT_CLOSED);
+    rig_be(rt, 0);
+    CHECK(!rt->sched->next(w)); /* it waits, and opens its seat */
+    rig_be(rt, -1);
+    store_relaxed(&rt->reactor->seat[1].slot, WEFTI_SEAT_CLOSED);
+    wefti_seat_tell(&rt->reactor->seat[1], &rt->reactor->news);
+    rig_go_range(rt, 0, 6);
+    turn(rt);
+    CHECK_EQ(wefti_seat_length(&rt->reactor->seat[0]), 2);
+    rig_be(rt, 0);
+    rt->sched->resume(w);
+    rig_be(rt, -1);
+    turn(rt);
+    CHECK_EQ(stats(rt).ready, 6);
+    CHECK_EQ(stats(rt).active, 2);
+    rig_be(rt, 1);
+    rt->sched->done(&rt->worker[1]);
+    rig_be(rt, 0);
+    rt->sched->done(w);
+    rig_be(rt, -1);
+    rt->reactor->desk[0].average = rt->reactor->desk[1].average = 1e18;
+    run_all(rt);
+    for (int i = 0; i < 6; i++)
         CHECK_EQ(rig_log.who[i], i);
     rig_end(rt);
 }

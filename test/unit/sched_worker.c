@@ -20,6 +20,7 @@
 #define wefti_worker_pick unit_worker_pick
 #define wefti_worker_here unit_worker_here
 #define wefti_worker_owe unit_worker_owe
+#define wefti_worker_help unit_worker_help
 #define wefti_notify_if_worth unit_notify_if_worth
 #include "sched/worker.c"
 

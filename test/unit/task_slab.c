@@ -20,6 +20,8 @@ static struct weft_task *take(struct wefti_slab_cache *from, size_t state_size) 
     return task;
 }
 
+static unsigned class_of(const struct weft_task *task) { return task->layout & WEFTI_LAYOUT_CLASS; }
+
 TEST(slab_task_size, "B2") {
     CHECK_EQ(sizeof(struct weft_task), 64); /* the smallest: one cache line */
     CHECK_LE(wefti_task_size(WEFT_STATE_MAX), 512);
@@ -31,13 +33,13 @@ TEST(slab_classes, "B2") {
     begin();
     for (size_t size = 0; size <= WEFT_STATE_MAX; size++) {
         struct weft_task *task = take(size % 2 ? &cache : NULL, size);
-        size_t slot = wefti_slab_size[task->size_class];
+        size_t slot = wefti_slab_size[class_of(task)];
         REQUIRE_GE(slot, wefti_task_size(size));
         REQUIRE_LE(slot, 512);
-        if (task->size_class)
-            REQUIRE_LT(wefti_slab_size[task->size_class - 1], wefti_task_size(size));
+        if (class_of(task))
+            REQUIRE_LT(wefti_slab_size[class_of(task) - 1], wefti_task_size(size));
         REQUIRE_EQ((uintptr_t)task % 64, 0);
-        task->layout = size <= 8 ? WEFTI_STATE_SMALL : WEFTI_STATE_LARGE;
+        task->layout |= size <= 8 ? WEFTI_STATE_SMALL : WEFTI_STATE_LARGE;
         REQUIRE_EQ((uintptr_t)wefti_task_state(task) % (size <= 8 ? 8 : 16), 0);
         REQUIRE_EQ(wefti_task_rt(task), slab.rt); /* found through its chunk */
         memset(wefti_task_state(task), 255, size);
@@ -78,7 +80,7 @@ TEST(slab_no_slot_twice, "B2") {
         memcpy(sorted, task, sizeof task);
         qsort(sorted, COUNT, sizeof *sorted, by_address);
         for (int i = 1; i < COUNT; i++)
-            REQUIRE_GE((char *)sorted[i] - (char *)sorted[i - 1], wefti_slab_size[sorted[i - 1]->size_class]);
+            REQUIRE_GE((char *)sorted[i] - (char *)sorted[i - 1], wefti_slab_size[class_of(sorted[i - 1])]);
         for (int i = 0; i < COUNT; i++)
             wefti_slab_give(&slab, harness_random(&random) % 3 ? &cache : NULL, task[i]);
         unsigned now = 0;

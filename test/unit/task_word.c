@@ -18,7 +18,8 @@ static void expect(uint64_t value) { CHECK_EQ(get(), value); }
 
 TEST(word_layout, "B47") {
     CHECK_EQ(sizeof(wefti_word), 8);
-    CHECK_EQ(WEFTI_LIFE_MASK, 0x00000000000000ff);
+    CHECK_EQ(WEFTI_LIFE_MASK | WEFTI_ASKED, 0x00000000000000ff);
+    CHECK_EQ(WEFTI_LIFE_MASK & WEFTI_ASKED, 0);
     CHECK_EQ((WEFTI_NOTIFIED | WEFTI_CANCELLED | WEFTI_JOINABLE | WEFTI_JOINED | WEFTI_JOINING) & ~UINT64_C(0xff00), 0);
     CHECK_EQ(WEFTI_SHIELD_MASK, 0x0000000000ff0000);
     CHECK_EQ(WEFTI_REF_MASK, 0x0000ffffff000000);
@@ -35,6 +36,30 @@ TEST(word_spawn, "B47 B54") {
     wefti_word_spawn(&word, true);
     expect(WEFTI_SCHEDULED | 2 * WEFTI_REF_ONE | WEFTI_JOINABLE);
     CHECK_EQ(wefti_word_refs(get()), 2);
+}
+
+/* A request to end is one bit that changes nothing else; the task is run as before, and its waits see to it. */
+TEST(word_ask, "W36") {
+    for (size_t i = 0; i < LIVES; i++) {
+        set(REST | lives[i]);
+        wefti_word_ask(&word);
+        expect(REST | lives[i] | WEFTI_ASKED);
+        CHECK_EQ(wefti_word_life(get()), lives[i]);
+        CHECK(wefti_word_is_to_end(get()));
+        CHECK(!wefti_word_must_end(get()));
+        CHECK(!wefti_word_is_plain(get()));
+        wefti_word_unask(&word);
+        expect(REST | lives[i]);
+        CHECK(!wefti_word_is_to_end(get()));
+    }
+    set(REST | WEFTI_SCHEDULED | WEFTI_ASKED);
+    CHECK(wefti_word_enter(&word));
+    CHECK(!wefti_word_enter_plain(&word));
+    CHECK(!wefti_word_to_idle(&word));
+    expect(REST | WEFTI_IDLE | WEFTI_ASKED);
+    CHECK(wefti_word_wake(&word));
+    expect(REST | WEFTI_SCHEDULED | WEFTI_ASKED);
+    CHECK(wefti_word_is_to_end(WEFTI_CANCELLED));
 }
 
 /* -- Running ---------------------------------------------------------------------------------------------- */
@@ -319,12 +344,16 @@ TEST(word_illegal_changes_abort, "B48") {
     REQUIRE_ABORTS(call_register, &word, "WEFTI_JOINING");
 }
 
+static void call_try_ref(void *arg) { wefti_word_try_ref(arg); }
+
 TEST(word_reference_errors_abort, "B54") {
     set(WEFTI_IDLE);
     REQUIRE_ABORTS(call_ref, &word, "wefti_word_refs(found) > 0"); /* nobody had one to make another from */
     REQUIRE_ABORTS(call_unref, &word, "wefti_word_refs(found) > 0");
     set(WEFTI_IDLE | WEFTI_REF_MASK);
-    REQUIRE_ABORTS(call_ref, &word, "wefti_word_refs(found) > 0"); /* 2^24 do not fit */
+    REQUIRE_ABORTS(call_ref, &word,
+                   "weft: weft_waker_of: the task has 16,777,215 handles and wakers"); /* 2^24 do not fit */
+    REQUIRE_ABORTS(call_try_ref, &word, "weft: weft_waker_of: the task has 16,777,215 handles and wakers");
     set(WEFTI_RUNNING);
     REQUIRE_ABORTS(call_to_complete, &word, "wefti_word_refs(found) > 0");
 }

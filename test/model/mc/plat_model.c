@@ -62,9 +62,17 @@ void wefti_thread_join(struct wefti_thread *thread) {
     mc_join_at((int)thread->os, PC);
 }
 
+int wefti_cancel_off(void) { return 0; }
+void wefti_cancel_on(int before) { (void)before; }
+void wefti_sleep_until(int64_t until) {
+    _Atomic uint32_t never = 0;
+    while (wefti_clock() < until)
+        wefti_futex_wait(&never, 0, until);
+}
+
 void wefti_thread_yield(void) { mc_relax(PC); }
 void wefti_relax(void) { mc_relax(PC); }
-uintptr_t wefti_thread_id(void) { return 8 * (uintptr_t)(mc_self() + 1); }
+uint64_t wefti_thread_id(void) { return WEFTI_THREAD | 8 * (uint64_t)(mc_self() + 1); }
 uintptr_t wefti_stack_limit(void) { return 0; }
 size_t wefti_thread_stack(void **base) {
     *base = NULL;
@@ -137,6 +145,7 @@ void *wefti_alloc_raw(size_t size) { return wefti_alloc(size); }
 void wefti_free(void *memory, size_t size) { mc_heap_free(memory, size, false, PC); }
 void *wefti_map(size_t size) { return fails() ? NULL : mc_heap_alloc(size, true, PC); }
 void wefti_unmap(void *memory, size_t size) { mc_heap_free(memory, size, true, PC); }
+void wefti_unmap_reserve(void *memory, size_t size) { mc_heap_free(memory, size, true, PC); }
 void wefti_map_large(void *memory, size_t size, size_t before) { (void)memory, (void)size, (void)before; }
 void wefti_map_now(void *memory, size_t size) { (void)memory, (void)size; }
 
