@@ -248,7 +248,29 @@ typedef struct weft_process_spec {
 #define WEFT_SHUTDOWN_KILL INT64_MIN /* it is not asked, but ended by force at once */
 
 #define WEFT_PROCESS_SPEC_INIT                                                                                         \
-    {sizeof(weft_process_spec), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, WEFT_MAILBOX_REFUSE, false, false, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+    {sizeof(weft_process_spec),                                                                                        \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     WEFT_MAILBOX_REFUSE,                                                                                              \
+     false,                                                                                                            \
+     false,                                                                                                            \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0}
 
 /* Starts a process.  `handle` may be NULL; with it the process can be joined as a task.
  *

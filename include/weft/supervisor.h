@@ -162,8 +162,29 @@ typedef struct weft_process_child {
 /* As an initialiser: a permanent child that is a fiber. */
 #define WEFT_PROCESS_CHILD(name, fn, arg)                                                                              \
     {name,                                                                                                             \
-     {sizeof(weft_process_spec), fn,    arg,   0, 0, 0, 0, 0, 0, 0, 0,                                                 \
-      WEFT_MAILBOX_REFUSE,       false, false, 0, 0, 0, 0, 0, 0, 0, 0, 0},                                             \
+     {sizeof(weft_process_spec),                                                                                       \
+      fn,                                                                                                              \
+      arg,                                                                                                             \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      WEFT_MAILBOX_REFUSE,                                                                                             \
+      false,                                                                                                           \
+      false,                                                                                                           \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0,                                                                                                               \
+      0},                                                                                                              \
      WEFT_RESTART_PERMANENT,                                                                                           \
      0}
 

@@ -10,29 +10,31 @@ static struct wefti_held *held_by_caller(void) {
     return self && self->account ? &self->account->held : NULL;
 }
 
-void wefti_held_add(const void *lock, enum wefti_waits kind) {
+int wefti_held_add(const void *lock, enum wefti_waits kind) {
     struct wefti_held *held = held_by_caller();
     if (!held)
-        return;
+        return 0;
     if (held->count == WEFTI_HELD) {
         held->more++;
-        return;
+        return 0;
     }
     held->lock[held->count].address = lock;
     held->lock[held->count++].kind = kind;
+    return 0;
 }
 
-void wefti_held_remove(const void *lock, enum wefti_waits kind) {
+int wefti_held_remove(const void *lock, enum wefti_waits kind) {
     struct wefti_held *held = held_by_caller();
     if (!held)
-        return;
+        return 0;
     for (uint32_t i = held->count; i-- > 0;) /* most often the newest */
         if (held->lock[i].address == lock && held->lock[i].kind == kind) {
             held->lock[i] = held->lock[--held->count];
-            return;
+            return 0;
         }
     if (held->more) /* it had no room; else another task has locked it, as with a read lock */
         held->more--;
+    return 0;
 }
 
 /* -- The end ----------------------------------------------------------------------------------------------- */

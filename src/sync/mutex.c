@@ -21,29 +21,28 @@ static const struct wefti_barge kind = {with, without, -EPERM, WEFTI_A_MUTEX, by
 
 /* -- Locking --------------------------------------------------------------------------------------------- */
 
+/* `me` has been counted as the owner already. */
 static __attribute__((noinline)) int lock_slow(struct wefti_sync *m, uint64_t me, uint64_t found, int64_t until) {
+    wefti_owns_no_more(me);
     if ((found & ~WEFTI_WAITERS) == me)
         return -EDEADLK;
     int error = until > 0 ? wefti_barge_get(m, &kind, me, until) : wefti_barge_too_late(m, found);
-    if (!error) {
-        wefti_owns(me);
-        wefti_note_lock(m, WEFTI_A_MUTEX);
-    }
-    return error;
+    if (error)
+        return error;
+    wefti_owns(me);
+    return wefti_note_lock(m, WEFTI_A_MUTEX);
 }
 
 static inline int lock(struct wefti_sync *m, uint64_t me, int64_t until) {
     uint64_t found = 0;
     wefti_owns(
         me); /* before the swap, which waits for this store and the slice's together: after it, the next swap would wait */
-    if (WEFTI_LIKELY(cas_acquire(&m->word, &found, me))) { /* L1, pairs with U1, U4 */
-        wefti_note_lock(m, WEFTI_A_MUTEX);
-        return 0;
-    }
-    wefti_owns_no_more(me);
-    return lock_slow(m, me, found, until);
+    if (WEFTI_UNLIKELY(!cas_acquire(&m->word, &found, me))) /* L1, pairs with U1, U4 */
+        return lock_slow(m, me, found, until);
+    return wefti_note_lock(m, WEFTI_A_MUTEX);
 }
 
+/* For threads that run no task, too: they have no slice. */
 static __attribute__((noinline)) int yield_and_lock(struct wefti_sync *m, int64_t until) {
     wefti_slice_end(until);
     return lock(m, wefti_me(), until);
@@ -52,32 +51,40 @@ static __attribute__((noinline)) int yield_and_lock(struct wefti_sync *m, int64_
 int weft_mutex_lock(weft_mutex *mutex, weft_deadline until) {
     struct wefti_sync *m = sync_of(mutex);
     struct wefti_worker *w = wefti_worker_self();
-    return wefti_slice_spend(w) ? yield_and_lock(m, until) : lock(m, wefti_me_on(w), until);
+    if (WEFTI_UNLIKELY(wefti_slice_spend(w) || !wefti_current(w)))
+        return yield_and_lock(m, until);
+    return lock(m, (uint64_t)(uintptr_t)wefti_current(w), until);
 }
 
 /* -- Unlocking ------------------------------------------------------------------------------------------- */
 
+/* `me` has been counted off already. */
 static __attribute__((noinline)) int unlock_slow(struct wefti_sync *m, uint64_t me, uint64_t found) {
+    wefti_owns(me);
     int error = found == (me | WEFTI_WAITERS) ? wefti_barge_give(m, &kind, me) : -EPERM;
-    if (!error) {
-        wefti_owns_no_more(me);
-        wefti_note_unlock(m, WEFTI_A_MUTEX);
-    }
-    return error;
+    if (error)
+        return error;
+    wefti_owns_no_more(me);
+    return wefti_note_unlock(m, WEFTI_A_MUTEX);
 }
+
+static inline int unlock(struct wefti_sync *m, uint64_t me) {
+    uint64_t found = me;
+    wefti_owns_no_more(me);
+    if (WEFTI_UNLIKELY(!cas_release(&m->word, &found, 0))) /* U1, pairs with L1 */
+        return unlock_slow(m, me, found);
+    return wefti_note_unlock(m, WEFTI_A_MUTEX); /* only its address: the mutex may be gone */
+}
+
+static __attribute__((noinline)) int unlock_by_thread(struct wefti_sync *m) { return unlock(m, wefti_me()); }
 
 int weft_mutex_unlock(weft_mutex *mutex) {
     struct wefti_sync *m = sync_of(mutex);
     struct wefti_worker *w = wefti_worker_self();
-    uint64_t me = wefti_me_on(w), found = me;
+    if (WEFTI_UNLIKELY(!w || !wefti_current(w)))
+        return unlock_by_thread(m);
     wefti_slice_note(w);
-    wefti_owns_no_more(me);
-    if (WEFTI_UNLIKELY(!cas_release(&m->word, &found, 0))) { /* U1, pairs with L1 */
-        wefti_owns(me);
-        return unlock_slow(m, me, found);
-    }
-    wefti_note_unlock(m, WEFTI_A_MUTEX); /* only its address: the mutex may be gone */
-    return 0;
+    return unlock(m, (uint64_t)(uintptr_t)wefti_current(w));
 }
 
 bool weft_mutex_is_mine(const weft_mutex *mutex) {

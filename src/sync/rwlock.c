@@ -47,10 +47,10 @@ static inline bool is_writer(uint64_t word, uint64_t me) {
     return (word & WRITER) && (word & ~(WRITER | WEFTI_WAITERS)) == me;
 }
 
-static inline void locked(const struct wefti_sync *s, const struct wefti_barge *kind, uint64_t who) {
+static inline int locked(const struct wefti_sync *s, const struct wefti_barge *kind, uint64_t who) {
     if (who)
         wefti_owns(who);
-    wefti_note_lock(s, kind->what);
+    return wefti_note_lock(s, kind->what);
 }
 
 static __attribute__((noinline)) int lock_slow(struct wefti_sync *s, const struct wefti_barge *kind, uint64_t who,
@@ -58,17 +58,14 @@ static __attribute__((noinline)) int lock_slow(struct wefti_sync *s, const struc
     if (is_writer(found, wefti_me()))
         return -EDEADLK;
     int error = until > 0 ? wefti_barge_get(s, kind, who, until) : wefti_barge_too_late(s, found);
-    if (!error)
-        locked(s, kind, who);
-    return error;
+    return error ? error : locked(s, kind, who);
 }
 
 static inline int lock(struct wefti_sync *s, const struct wefti_barge *kind, uint64_t who, int64_t until) {
     uint64_t found = 0; /* a guess: a look first would have to wait for the swap before it */
     if (WEFTI_UNLIKELY(!take(s, who, &found)))
         return lock_slow(s, kind, who, found, until);
-    locked(s, kind, who);
-    return 0;
+    return locked(s, kind, who);
 }
 
 static __attribute__((noinline)) int yield_and_read(struct wefti_sync *s, int64_t until) {
@@ -106,26 +103,35 @@ static inline int leave(struct wefti_sync *s, const struct wefti_barge *kind, ui
     }
 }
 
+static inline int unlocked(const struct wefti_sync *s, const struct wefti_barge *kind, uint64_t who) {
+    if (who)
+        wefti_owns_no_more(who);
+    return wefti_note_unlock(s, kind->what); /* only its address: the rwlock may be gone */
+}
+
+static __attribute__((noinline)) int unlock_slow(struct wefti_sync *s, const struct wefti_barge *kind, uint64_t who,
+                                                 uint64_t found) {
+    int error = leave(s, kind, who, found);
+    return error ? error : unlocked(s, kind, who);
+}
+
+/* found: a guess, of a lock that nobody else has. */
+static inline int unlock(struct wefti_sync *s, const struct wefti_barge *kind, uint64_t who, uint64_t found) {
+    if (WEFTI_UNLIKELY(!cas_release(&s->word, &found, 0))) /* U1, pairs with L1 */
+        return unlock_slow(s, kind, who, found);
+    return unlocked(s, kind, who);
+}
+
 int weft_rwlock_read_unlock(weft_rwlock *rwlock) {
-    struct wefti_sync *s = sync_of(rwlock);
     wefti_slice_note(wefti_worker_self());
-    int error = leave(s, &reading, 0, READER); /* a guess: the only reader */
-    if (WEFTI_LIKELY(!error))
-        wefti_note_unlock(s, WEFTI_A_READ_LOCK);
-    return error;
+    return unlock(sync_of(rwlock), &reading, 0, READER);
 }
 
 int weft_rwlock_write_unlock(weft_rwlock *rwlock) {
-    struct wefti_sync *s = sync_of(rwlock);
     struct wefti_worker *w = wefti_worker_self();
     uint64_t me = wefti_me_on(w);
     wefti_slice_note(w);
-    int error = leave(s, &writing, me, me | WRITER);
-    if (WEFTI_LIKELY(!error)) {
-        wefti_owns_no_more(me);
-        wefti_note_unlock(s, WEFTI_A_WRITE_LOCK);
-    }
-    return error;
+    return unlock(sync_of(rwlock), &writing, me, me | WRITER);
 }
 
 /* -- Poll tasks ------------------------------------------------------------------------------------------ */

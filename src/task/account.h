@@ -85,16 +85,19 @@ static inline int wefti_charge_syscall_call(void) {
                                                               : wefti_charge_caller(&wefti_cost_syscall); /* as above */
 }
 
-/* The calling task has locked, or unlocked, a mutex or rwlock.  budget/stop.c. */
-void wefti_held_add(const void *lock, enum wefti_waits kind);
-void wefti_held_remove(const void *lock, enum wefti_waits kind);
-static inline void wefti_note_lock(const void *lock, enum wefti_waits kind) {
+/* The calling task has locked, or unlocked, a mutex or rwlock.  Returns 0, so that it can be the last call of a lock function, which then needs no
+ * frame.  budget/stop.c. */
+int wefti_held_add(const void *lock, enum wefti_waits kind);
+int wefti_held_remove(const void *lock, enum wefti_waits kind);
+static inline int wefti_note_lock(const void *lock, enum wefti_waits kind) {
     if (WEFTI_UNLIKELY(load_relaxed(&wefti_accounts_exist))) /* a hint: set before a fiber with an account runs */
-        wefti_held_add(lock, kind);
+        return wefti_held_add(lock, kind);
+    return 0;
 }
-static inline void wefti_note_unlock(const void *lock, enum wefti_waits kind) {
+static inline int wefti_note_unlock(const void *lock, enum wefti_waits kind) {
     if (WEFTI_UNLIKELY(load_relaxed(&wefti_accounts_exist))) /* as above */
-        wefti_held_remove(lock, kind);
+        return wefti_held_remove(lock, kind);
+    return 0;
 }
 
 /* A fiber is to be spawned into rt: may it, and what is its budget?  The spawner pays.  *account may be NULL: nothing is charged to it.
