@@ -23,6 +23,8 @@ void meter_answered(struct meter *meter, int method, int code) {
 
 #define TIME_BITS 40 /* microseconds: twelve days */
 #define TIME_MASK ((UINT64_C(1) << TIME_BITS) - 1)
+#define TOLD (UINT64_C(1) << TIME_BITS)
+#define TAG_MASK (~(TIME_MASK | TOLD))
 
 static int bucket_of(uint64_t us) {
     if (us < 8)
@@ -51,16 +53,19 @@ static void place(const hash32 *id, size_t *slot, uint64_t *tag) {
     uint64_t word;
     memcpy(&word, id->bytes, sizeof word);
     *slot = word % METER_SLOTS;
-    *tag = word & ~TIME_MASK; /* other bits than the slot's */
+    *tag = word & TAG_MASK; /* other bits than the slot's */
 }
 
 void meter_submitted(struct meter *meter, const hash32 *ids, size_t count, int64_t when) {
+    uint64_t begun = (uint64_t)when / 1000 & TIME_MASK;
     add_relaxed(&meter->accepted, count);
     for (size_t i = 0; i < count; i++) {
         size_t slot;
         uint64_t tag;
         place(&ids[i], &slot, &tag);
-        store_relaxed(&meter->slots[slot], tag | ((uint64_t)when / 1000 & TIME_MASK)); /* one word carries all */
+        uint64_t found = xchg_relaxed(&meter->slots[slot], tag | begun); /* one word carries all */
+        if ((found & ~TIME_MASK) == (tag | TOLD))
+            meter_count(&meter->latency[bucket_of((found - begun) & TIME_MASK)]);
     }
 }
 
@@ -70,8 +75,10 @@ void meter_told(struct meter *meter, const struct ledger_receipt *receipts, size
         size_t slot;
         uint64_t tag;
         place(&receipts[i].tx, &slot, &tag);
-        uint64_t found = load_relaxed(&meter->slots[slot]);
-        if (found && (found & ~TIME_MASK) == tag)
+        uint64_t found = load_relaxed(&meter->slots[slot]); /* one word carries all */
+        if ((found & ~TIME_MASK) != tag || !found)
+            found = xchg_relaxed(&meter->slots[slot], tag | TOLD | (now & TIME_MASK));
+        if ((found & ~TIME_MASK) == tag && found)
             meter_count(&meter->latency[bucket_of((now - found) & TIME_MASK)]);
         failed += receipts[i].status == TX_FAILED;
         gas += receipts[i].gas;

@@ -2,6 +2,7 @@
  *
  * Latency.  The time of each submission is put into a table at a place its id decides, and taken out when its receipt is told.  Two that
  * share a place: one is not measured.  A slot is one word, the id's tag and the time, so that they cannot be torn apart.
+ * A block may be durable before the submission returns: then the slot holds when it was (TOLD), and the submission counts.
  */
 #ifndef WEFT_CMD_METER_H
 #define WEFT_CMD_METER_H

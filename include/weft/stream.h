@@ -25,7 +25,7 @@ typedef struct weft_stream_call {
 /* Functions that are NULL are refused with -EOPNOTSUPP; `discard` must be there. */
 typedef struct weft_stream {
     size_t size; /* sizeof(weft_stream) */
-    /* As weft_readv and weft_writev; -EAGAIN in a poll task. */
+    /* As weft_readv and weft_writev; -EAGAIN in a poll task.  One call of `write` at a time: the others wait for its end. */
     ssize_t (*read)(void *state, const weft_stream_call *call, const struct iovec *parts, int count);
     ssize_t (*write)(void *state, const weft_stream_call *call, const struct iovec *parts, int count);
     /* Until a read (WEFT_FD_READ) or a write would not have to wait; as weft_io_wait. */

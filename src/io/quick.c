@@ -31,7 +31,8 @@ static inline void leave_quickly(struct weft_io *io) {
         wefti_desc_finish(io);
 }
 
-/* With io_uring: an operation.  The lock is held, and given back.  False: it was none, make the call in another way. */
+/* With io_uring: an operation, in a call that has entered, which a read leaves.  The lock is held, and given back.  False: it was none, and the call
+ * has not left: make it in another way. */
 static __attribute__((noinline)) bool by_ring(struct weft_io *io, struct wefti_worker *w, int direction, void *bytes,
                                               size_t size, int64_t until, ssize_t *result) {
     bool read = direction == WEFTI_IN, small = read || size <= WEFTI_OP_SMALL;
@@ -41,13 +42,22 @@ static __attribute__((noinline)) bool by_ring(struct weft_io *io, struct wefti_w
         return false;
     }
     uint32_t seen = io->events[direction]; /* C1 */
-    io->users++;
     *result = wefti_op_call(io, direction, ring, bytes, size, until);
     bool made = *result != -ENOBUFS && *result != -EINTR;
-    if (made && read)
+    if (made && read) {
         wefti_desc_note_op(io, direction, *result, size, seen);
-    leave_quickly(io);
+        leave_quickly(io);
+    } else {
+        wefti_desc_unlock(io);
+    }
     return made;
+}
+
+/* The rest of a read that has entered, and leaves only now: closed in between, the descriptor could be another connection's by then. */
+static __attribute__((noinline)) ssize_t read_on(weft_io *io, void *bytes, size_t size, weft_deadline until) {
+    ssize_t result = wefti_read_slow(io, bytes, size, until);
+    wefti_desc_leave(io);
+    return result;
 }
 
 ssize_t weft_read(weft_io *io, void *bytes, size_t size, weft_deadline until) {
@@ -55,8 +65,10 @@ ssize_t weft_read(weft_io *io, void *bytes, size_t size, weft_deadline until) {
     if (WEFTI_UNLIKELY(!io || !size || !begin_quickly(io, w))) /* of nothing, not even a wait */
         return wefti_read_slow(io, bytes, size, until);
     ssize_t result;
-    if (w->rt->uring)
-        return by_ring(io, w, WEFTI_IN, bytes, size, until, &result) ? result : wefti_read_slow(io, bytes, size, until);
+    if (w->rt->uring) {
+        io->users++;
+        return by_ring(io, w, WEFTI_IN, bytes, size, until, &result) ? result : read_on(io, bytes, size, until);
+    }
     uint32_t seen = io->events[WEFTI_IN]; /* C1 */
     int error = 0;
     bool waits = !io->ready[WEFTI_IN];
@@ -75,12 +87,12 @@ ssize_t weft_read(weft_io *io, void *bytes, size_t size, weft_deadline until) {
     wefti_desc_lock_by(io, w);
     if (WEFTI_LIKELY(!error))
         wefti_desc_note(io, WEFTI_IN, result, size, seen); /* C3 */
+    if (WEFTI_UNLIKELY(result == -EAGAIN || result == -EINTR || error == -ETIMEDOUT)) { /* too late: it looks once */
+        wefti_desc_unlock(io);
+        return read_on(io, bytes, size, until);
+    }
     leave_quickly(io);
-    if (WEFTI_LIKELY(result > 0))
-        return result;
-    return result == -EAGAIN || result == -EINTR || error == -ETIMEDOUT /* too late: it looks once */
-               ? wefti_read_slow(io, bytes, size, until)
-               : result;
+    return result;
 }
 
 /* A fiber that may be discarded, or stopped for its budget, must leave no alarm in its frames. */

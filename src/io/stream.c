@@ -80,17 +80,14 @@ ssize_t weft_read_poll(weft_io *io, weft_task *self, weft_wait *wait, void *buff
 ssize_t weft_read_exact(weft_io *io, void *buffer, size_t size, weft_deadline until) {
     wefti_slice_use(until);
     size_t done = 0;
-    if (WEFTI_UNLIKELY(!io))
-        return -EINVAL;
-    while (done < size) {
-        ssize_t n = weft_read(io, (char *)buffer + done, size - done, until);
-        if (n < 0)
-            return n;
-        if (n == 0)
-            break;
-        done += (size_t)n;
-    }
-    return (ssize_t)done;
+    ssize_t n = io ? wefti_desc_enter(io)
+                   : -EINVAL; /* for all of it: closed between two reads, it could be another connection's */
+    if (WEFTI_UNLIKELY(n))
+        return n;
+    for (n = 1; n > 0 && done < size; done += n > 0 ? (size_t)n : 0)
+        n = weft_read(io, (char *)buffer + done, size - done, until);
+    wefti_desc_leave(io);
+    return n < 0 ? n : (ssize_t)done;
 }
 
 ssize_t wefti_write_held(struct weft_io *io, const void *bytes, size_t size, int64_t until) {

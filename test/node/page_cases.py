@@ -17,15 +17,34 @@ def page():
         skip("the page in a browser", "there is no chromium, and it could not be installed (apt-get install chromium)")
         return
     with Node() as n:
-        for i in range(3):
-            n.submit(f"accounts-{i}", "add", "total", 5)
         b = browser.Browser(path)
         try:
+            empty(n, b)
+            for i in range(3):
+                n.submit(f"accounts-{i}", "add", "total", 5)
             drive(n, b)
             if picture:
                 take_picture(b)
         finally:
             b.close()
+
+
+LABELS = "plots.map(p => p.labels)"
+
+
+def empty(n, b):
+    """Without transactions the plots have no scale, and say so; with few, no two labels are the same."""
+    b.open(n.url + "/")
+    b.until("seconds.length > 1 && plots.every(p => p.labels)")
+    equal("no scale without a value", b.run(LABELS), [["0"], ["0"]])
+    n.submit("alone", "noop")
+    b.until("seconds.some(s => s.p50_us)")
+    labels = b.until("plots.every(p => p.labels.length === 3) && " + LABELS)
+    claim("labels differ", all(len(set(three)) == 3 for three in labels), labels)
+    equal("of one transaction", labels[0], ["0", "1", "2"])
+    drawn = b.run("(() => { const c = plots[1].canvas, d = c.getContext('2d').getImageData(60, 0, c.width - 60, c.height - 25).data, p = color('--warm').match(/\\w\\w/g).map(h => parseInt(h, 16));"
+                  "let n = 0; for (let i = 0; i < d.length; i += 4) n += d[i] === p[0] && d[i + 1] === p[1] && d[i + 2] === p[2]; return n; })()")
+    claim("a single value is drawn", drawn > 4, drawn)
 
 
 def take_picture(b):
@@ -51,12 +70,25 @@ def text(b, selector):
     return b.run(f"document.querySelector({selector!r}).textContent")
 
 
+def narrow(b):
+    """On a telephone everything is within its width, and is there."""
+    for width in (390, 360, 320):
+        b.send("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=True)
+        claim(f"no sideways scrolling at {width} px", b.run("document.documentElement.scrollWidth <= innerWidth"), b.run("document.documentElement.scrollWidth"))
+        beyond = b.run("[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1)"
+                       ".map(e => e.tagName + ' ' + e.className + ' ' + e.textContent.slice(0, 40))")
+        equal(f"nothing is beyond the edge at {width} px", beyond, [])
+        hidden = b.run("[...document.querySelectorAll('#shards tbody td, #blocks span.grow, #failures span.grow')]"
+                       ".filter(e => e.getBoundingClientRect().width < 20).map(e => e.textContent)")
+        equal(f"figures, block numbers and reasons are shown at {width} px", hidden, [])
+
+
 def drive(n, b):
     b.open(n.url + "/")
-    b.until("document.querySelectorAll('#shards tbody tr').length === 3")
+    b.until("document.querySelectorAll('#shards tbody tr').length === 4")
     names = b.run("[...document.querySelectorAll('#shards tbody tr')].map(r => r.dataset.shard)")
-    equal("shards are shown", names, ["accounts-0", "accounts-1", "accounts-2"])
-    equal("with their state", b.run("[...document.querySelectorAll('#shards .state')].map(s => s.textContent)"), ["idle"] * 3)
+    equal("shards are shown", names, ["accounts-0", "accounts-1", "accounts-2", "alone"])
+    equal("with their state", b.run("[...document.querySelectorAll('#shards .state')].map(s => s.textContent)"), ["idle"] * 4)
     b.until("document.querySelector('#live').classList.contains('on')")
     claim("it is live", text(b, "#live") == "live", text(b, "#live"))
 
@@ -78,7 +110,7 @@ def drive(n, b):
 
     status, out, errors = weft("tx", "load", "--node", n.url, "--shards", "12", "--connections", "2", "--batch", "20", "--count", "20000", "--time", "20s")
     claim("load", status == 0, (out, errors))
-    b.until("document.querySelectorAll('#shards tbody tr').length === 16")
+    b.until("document.querySelectorAll('#shards tbody tr').length === 17")
     b.until("seconds.some(s => s.txs > 100)")
     claim("the plots have figures", b.run("plots.every(p => p.canvas.width > 100) && seconds.some(s => s.p50_us > 0)"))
     drawn = b.run("(() => { const c = plots[0].canvas, d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
@@ -88,7 +120,7 @@ def drive(n, b):
     b.run("document.querySelector('#find').value = 'acc'; document.querySelector('#find').dispatchEvent(new Event('input'))")
     b.until("document.querySelectorAll('#shards tbody tr').length === 3")
     b.run("document.querySelector('#find').value = ''; document.querySelector('#find').dispatchEvent(new Event('input'))")
-    b.until("document.querySelectorAll('#shards tbody tr').length === 16")
+    b.until("document.querySelectorAll('#shards tbody tr').length === 17")
 
     complaints = b.complaints()
     equal("the console is empty", complaints, [])
@@ -100,8 +132,7 @@ def drive(n, b):
     b.dark(True)
     b.until(f"getComputedStyle(document.body).backgroundColor !== {light!r}")
     claim("dark", True)
-    b.send("Emulation.setDeviceMetricsOverride", width=390, height=800, deviceScaleFactor=1, mobile=True)
-    claim("no sideways scrolling on a telephone", b.run("document.documentElement.scrollWidth <= innerWidth"), b.run("document.documentElement.scrollWidth"))
+    narrow(b)
     n.stop()
     b.until("document.querySelector('#live').classList.contains('off')")
     claim("it notices the node's end", True)

@@ -1,5 +1,7 @@
 """rpc_cases - JSON-RPC 2.0 to the letter, and the methods."""
 import json
+import re
+import urllib.request
 
 from harness import Node, claim, equal, eventually, group, node
 
@@ -48,6 +50,20 @@ def long_ids():
                     '[[{"id":%s}]]', '{"jsonrpc":"2.0","id":{"id":%s},"method":"node_info"}', "%s"):
         equal(f"{request} elsewhere", code(node().raw(request % 2**64)), -32700)
     equal("malformed", code(node().raw(text % ("01", "node_info"))), -32700)
+
+
+def measured(n):
+    with urllib.request.urlopen(n.url + "/metrics") as answer:
+        return int(re.search(r"^weft_tx_latency_seconds_count (\d+)$", answer.read().decode(), re.M)[1])
+
+
+@group
+def latency():
+    """Every transaction is measured, also when its block is there before the submission returns."""
+    with Node() as n:
+        for i in range(60):
+            n.submit(f"measured-{i % 20}", "noop", nonce=i // 20 + 1)
+        equal("all are measured", eventually(lambda: measured(n) == 60 and 60) or measured(n), 60)
 
 
 @group
