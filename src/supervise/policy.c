@@ -25,6 +25,12 @@ static bool reap(struct wefti_sup *sup, size_t at) {
     child->state = WEFTI_SUP_DOWN;
     child->lacks = NULL;
     tell_begin(sup, at); /* after all, if the supervisor did not wait for that: it was to end */
+    const char *lacks = sup->kind->exhausted ? sup->kind->exhausted(sup, at) : NULL;
+    if (lacks) { /* others have recharged it, and it has ended since */
+        report(sup, at, WEFT_SUPERVISED_EXHAUSTED, 0);
+        if (!sup->config.report && sup->config.on_exhausted == WEFT_EXHAUSTED_REPORT)
+            sup->kind->complain(sup, at, lacks, "waits to be recharged");
+    }
     if (child->told)
         report(sup, at, WEFT_SUPERVISED_ENDED, child->status);
     return true;
