@@ -195,7 +195,8 @@ static const char *const on_first[] = {"refusing", NULL};
 static atomic_int without;
 static int check_first(void *arg) {
     (void)arg;
-    atomic_fetch_add(&without, weft_whereis(NULL, "first") == WEFT_PID_NONE);
+    if (atomic_load(&inits) > 1) /* at first it may have failed again by now */
+        atomic_fetch_add(&without, weft_whereis(NULL, "first") == WEFT_PID_NONE);
     if (atomic_load(&inits) >= 4)
         CHECK_EQ(weft_process_cancel(NULL, boss), 0);
     return sit(NULL);
