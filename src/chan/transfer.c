@@ -220,11 +220,10 @@ static __attribute__((noinline)) int recv_from_inside(struct wefti_chan *ch, str
     return error == -EAGAIN ? recv_waiting(ch, w, value, until) : error;
 }
 
-/* The lock, as its owner, of a call that nothing is to be paid for, within its slice.  In weft_chan_send and _recv nothing comes after a wait, so `w` may come from
- * the thread-local. */
+/* The lock, as its owner, within the slice.  A fiber that pays for its calls is never within it (slice.h).  In weft_chan_send and _recv nothing comes after a
+ * wait, so `w` may come from the thread-local. */
 static inline bool enter_fast(struct wefti_chan *ch, struct wefti_worker *w) {
-    return WEFTI_LIKELY(!wefti_slice_spend(w)) &&
-           WEFTI_LIKELY(ch && !load_relaxed(&wefti_accounts_exist)) && /* a hint, as in wefti_charge_channel_call */
+    return WEFTI_LIKELY(!wefti_slice_spend(w)) && WEFTI_LIKELY(ch != NULL) &&
            WEFTI_LIKELY(wefti_bias_enter(&ch->lock, w));
 }
 

@@ -141,6 +141,7 @@ INLINE void fill(struct weft_task *task, uint32_t yield_ops, const weft_fiber_sp
     if (account) {
         slice = account->left.ops < slice ? (uint32_t)account->left.ops : slice;
         account->left.ops -= slice;
+        fiber->look_after = -1; /* fiber/slice.h */
     }
     fiber->ops_left = (int32_t)slice;
     fiber->fn = spec->fn;

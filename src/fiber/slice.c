@@ -7,7 +7,8 @@
 
 #define SLICE INT64_C(1000000)  /* ns */
 #define LOOK_TIME (SLICE / 8)   /* ns between two looks at the clock, about */
-#define LOOK_AFTER_MAX 255 /* units; a byte, as WEFTI_SLICE_UNITS would need more room in a fiber than there is */
+#define LOOK_AFTER_MAX 127 /* units; WEFTI_SLICE_UNITS would need more room in a fiber than there is */
+#define METERED_LOOK 16 /* units that a metered fiber spends between two looks */
 #define LOOK_MAX 1024 /* checkpoints between two looks, at most */
 #define SIM_CHECKPOINT 16 /* under sim, one of so many checkpoints yields */
 #define OWED_MAX 256 /* tasks that come first after a yield: twice the heavy calls of a slice */
@@ -18,12 +19,12 @@
 static int64_t slice_clock(const struct wefti_worker *w) { return w->rt->sim || w->central ? 0 : wefti_clock(); }
 
 /* A central worker looks in each call whether it has been asked: that is two loads, and no clock. */
-static int64_t units_to_look(const struct wefti_worker *w, uint8_t look_after) {
+static int64_t units_to_look(const struct wefti_worker *w, int8_t look_after) {
     return w->central ? 1 : look_after + INT64_C(1);
 }
 
 /* The first look in this slice.  What was spent before it is counted from units_to_look. */
-static void begin(struct wefti_worker *w, int64_t now, uint8_t look_after) {
+static void begin(struct wefti_worker *w, int64_t now, int8_t look_after) {
     w->slice_polls = load_own(&w->counters.polls);
     w->slice_began = w->slice_looked = now;
     w->slice_spent = 0;
@@ -35,30 +36,31 @@ static bool is_new(const struct wefti_worker *w) { return w->slice_polls != load
 
 /* Units until the next look.  fast: the last look_after units were measured and took less than LOOK_TIME; at the largest distance there
  * is no other look before the end of the slice then. */
-static void give_units(struct wefti_worker *w, uint8_t look_after, bool fast) {
+static void give_units(struct wefti_worker *w, int8_t look_after, bool fast) {
     int64_t rest = WEFTI_SLICE_UNITS - w->slice_spent, units = units_to_look(w, look_after);
     bool all = units > rest || (fast && look_after == LOOK_AFTER_MAX);
     w->calls_left = w->slice_given = (all ? rest : units) - 1;
 }
 
 /* So many units took so long: how many fit between two looks? */
-static uint8_t adapt(uint8_t look_after, int64_t units, int64_t took) {
+static int8_t adapt(int8_t look_after, int64_t units, int64_t took) {
     if (took < LOOK_TIME)
-        return look_after < LOOK_AFTER_MAX ? (uint8_t)(2 * look_after + 1) : look_after;
+        return look_after < LOOK_AFTER_MAX ? (int8_t)(2 * look_after + 1) : look_after;
     while (look_after && took * (look_after + 1) > units * LOOK_TIME)
         look_after /= 2;
     return look_after;
 }
 
 /* The units have run out.  True: so has the slice.  False: calls_left is set anew. */
-static bool look(struct wefti_worker *w, uint8_t *look_after) {
+static bool look(struct wefti_worker *w, int8_t *look_after) {
     int64_t now = slice_clock(w);
     bool fresh = is_new(w);
     if (fresh)
         begin(w, now, *look_after);
     int64_t units = w->slice_given - w->calls_left;
     units = units < WEFTI_SLICE_UNITS ? units : WEFTI_SLICE_UNITS; /* many calls that never suspend */
-    if (!w->central) /* a fresh one has not been measured: taken to be fast, until there is a second look */
+    if (!w->central &&
+        *look_after >= 0) /* a fresh one has not been measured: taken to be fast, until there is a second look */
         *look_after = adapt(*look_after, units, fresh ? 0 : now - w->slice_looked);
     w->slice_looked = now;
     w->slice_spent += units;
@@ -70,7 +72,7 @@ static bool look(struct wefti_worker *w, uint8_t *look_after) {
     return false;
 }
 
-static void renew(struct wefti_worker *w, int64_t now, uint8_t look_after) {
+static void renew(struct wefti_worker *w, int64_t now, int8_t look_after) {
     begin(w, now, look_after);
     give_units(w, look_after, false);
 }
@@ -161,6 +163,8 @@ void wefti_slice_end(weft_deadline until) {
             wefti_fiber_preempt(w, self);
         return;
     }
+    if (self->look_after < 0 && w->calls_left >= -METERED_LOOK && !w->central) /* it comes here in each call */
+        return;
     if (!look(w, &self->look_after))
         return;
     if (!self->preempt_off && !wefti_deque_length(&w->jobs) && others_wait(w))

@@ -18,9 +18,9 @@
  *                     1/8 ms apart while calls are slow, and a slice has two looks while they are fast: a loop with 1 ms of its own
  *                     work between two calls is noticed, and the clock is not read in each call.  The first look in a slice cannot
  *                     tell how long the calls before it took, and doubles the distance: a fiber that suspends after a few calls has no
- *                     look at all.
+ *                     look at all.  A metered fiber has -1: each of its calls takes the slow path, where it pays, and one in 16 looks.
  * Bound.  In time a slice has about 1 ms and two calls, with one exception: calls that become slower are noticed at the next look.
- *         That is up to 768 units away, for a new fiber 2 * (WEFTI_SLICE_START + 1).
+ *         That is up to 896 units away, for a new fiber 2 * (WEFTI_SLICE_START + 1).
  */
 #ifndef WEFTI_FIBER_SLICE_H
 #define WEFTI_FIBER_SLICE_H

@@ -28,7 +28,7 @@
 #define WEFTI_PINNED_MAX 16u /* own fibers in a row, before the scheduler is asked again */
 #define WEFTI_PINNED_MORE 48u /* ... and so many more while they are short */
 #define WEFTI_SIM_POINTS 8 /* of so many calls that may suspend, and need not, one lets others run: fiber/slice.c */
-#define WEFTI_SLICE_START 7u /* look_after of a new fiber: fiber/slice.h */
+#define WEFTI_SLICE_START 7 /* look_after of a new fiber: fiber/slice.h */
 #define WEFTI_OWED_TIME INT64_C(100000) /* ns for the tasks that wait when a fiber has used up its slice */
 #define WEFTI_YIELD_OPS 1024u /* J5: metered ops of a fiber before others run */
 #define WEFTI_HELP_MAX 4096u /* polls that wait on one stack, if it is large enough */

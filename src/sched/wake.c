@@ -62,15 +62,17 @@ static inline void free_slot(struct weft_task *task) {
         wefti_slab_give(&rt->slab, NULL, task);
 }
 
-static __attribute__((noinline)) void free_labelled(struct weft_task *task) {
-    wefti_label_take(wefti_task_rt(task), task);
+/* It has a label, or locks name it as their owner. */
+static __attribute__((noinline)) void free_unusual(struct weft_task *task) {
+    if (task->owns & WEFTI_LABELLED)
+        wefti_label_take(wefti_task_rt(task), task);
     free_slot(task);
 }
 
 /* All that calls others comes last, so that the usual way needs no frame. */
 static inline void free_task(struct weft_task *task) {
-    if (WEFTI_UNLIKELY(task->owns & WEFTI_LABELLED))
-        free_labelled(task);
+    if (WEFTI_UNLIKELY(task->owns))
+        free_unusual(task);
     else
         free_slot(task);
 }

@@ -118,7 +118,7 @@ struct wefti_worker {
     int64_t slice_spent; /* units up to the last look ... */
     int64_t slice_given; /* ... and what calls_left was set to after it */
     uint32_t slice_left, slice_looks; /* weft_checkpoint: calls until it looks again, of how many */
-    uint8_t look_after; /* of poll tasks: as the field of a fiber */
+    int8_t look_after; /* of poll tasks: as the field of a fiber */
 
     struct wefti_wheel timers; /* under timers_lock, if there are other workers */
     struct wefti_watch *watch; /* NULL: no descriptors */

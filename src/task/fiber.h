@@ -66,7 +66,7 @@ struct wefti_fiber {
         uint8_t unusual; /* one of them is set */
     };
     uint8_t preempt_off; /* depth of weft_preempt_off */
-    uint8_t look_after; /* how often calls look at its slice (fiber/slice.h) */
+    int8_t look_after; /* how often calls look at its slice (fiber/slice.h); -1: it has an account */
     int32_t ops_left; /* metering (fiber/meter.h): until something is due; below 0: it is, and as many are owed */
     _Atomic int64_t waits_since; /* for dumps, to a tick */
     void *value; /* weft_fiber_result */

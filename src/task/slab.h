@@ -158,7 +158,7 @@ static inline struct weft_task *wefti_slab_take(struct wefti_slab *slab, struct 
 /* Give a slot back, whose last reference is gone.  The cache is there. */
 static inline void wefti_slab_give_here(struct wefti_slab *slab, struct wefti_slab_cache *cache,
                                         struct weft_task *task) {
-    size_t size_class = task->layout & WEFTI_LAYOUT_CLASS;
+    unsigned size_class = task->layout & WEFTI_LAYOUT_CLASS;
     struct wefti_magazine *loaded = &cache->classes[size_class].loaded;
     if (WEFTI_UNLIKELY(task->owns)) {
         wefti_slab_retire(slab, task);
@@ -167,8 +167,7 @@ static inline void wefti_slab_give_here(struct wefti_slab *slab, struct wefti_sl
     wefti_memory_dead((char *)task + WEFTI_DEAD_FROM, wefti_slab_size[size_class] - WEFTI_DEAD_FROM);
     store_relaxed(&task->word, WEFTI_FREE); /* we hold the last reference; walks do not take FREE slots */
     if (WEFTI_UNLIKELY(loaded->count == cache->classes[size_class].limit))
-        wefti_slab_give_full(slab, cache, (unsigned)size_class,
-                             &task->link); /* the last call: it needs no frame of ours */
+        wefti_slab_give_full(slab, cache, size_class, &task->link); /* the last call: it needs no frame of ours */
     else
         wefti_magazine_give(loaded, &task->link);
 }

@@ -217,6 +217,7 @@ API_TEST(process_flood_stopped, "W35 W36", .workers = {1, 2}, .sched = "ring deq
     spec.fn = flood_until_cancelled;
     spec.arg = target;
     spec.name = "flooder";
+    spec.trap_exit = true; /* so that the request does not interrupt their yields */
     for (int i = 0; i < FLOODERS; i++)
         REQUIRE_EQ(weft_process_spawn(runtime, &spec, &flooder[i], NULL), 0);
     REQUIRE_EVENTUALLY(atomic_load(&read_so_far) > BOUND);

@@ -288,7 +288,9 @@ TEST(reactor_batch_is_looked_at, "R11 R12") {
     for (int i = 0; i < 2; i++)
         REQUIRE(wefti_worker_turn(rig_be(rt, 1)));
     rig_be(rt, -1);
+    rt->reactor->desk[0].given_at = wefti_clock() + 200 * MS; /* not due in this turn, however slow it is */
     turn(rt);
+    CHECK_EQ(stats(rt).taken_back, 0);
     wefti_reactor_step(rt->reactor, 9); /* hangs otherwise */
     for (int step = 1; step <= 8; step++)
         wefti_reactor_step(rt->reactor, step);
