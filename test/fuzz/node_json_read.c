@@ -14,7 +14,7 @@ static void expect(bool claim) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
-    static const struct json_limits limits = {64, 1000};
+    static const struct json_limits limits = {64, 1000, false};
     json_error_t error;
     const char *why = NULL;
     size_t where = 0;
