@@ -173,15 +173,8 @@ void wefti_slice_end(weft_deadline until) {
         renew(w, w->slice_looked, self->look_after);
 }
 
-bool wefti_slice_poll_end(struct wefti_worker *w, struct weft_task *self) {
-    if (!w || !self || wefti_current(w) != self || wefti_task_is_fiber(self))
-        return false;
-    if (WEFTI_UNLIKELY(w->rt->sim_points)) {
-        bool point = is_poll_point(w);
-        if (point)
-            wefti_wake_loosely(self); /* it is alive: it runs */
-        return point;
-    }
+/* The units of a poll task have run out: is its slice used up, and could another task run? */
+static bool poll_must_yield(struct wefti_worker *w) {
     if (!look(w, &w->look_after))
         return false;
     if (!others_wait(w)) {
@@ -190,8 +183,16 @@ bool wefti_slice_poll_end(struct wefti_worker *w, struct weft_task *self) {
     }
     if (w->slice_looked - w->slice_began >= LOOK_TIME)
         look_soon(w);
-    wefti_wake_loosely(self); /* it is alive: it runs */
     return true;
+}
+
+bool wefti_slice_poll_end(struct wefti_worker *w, struct weft_task *self) {
+    if (!w || !self || wefti_current(w) != self || wefti_task_is_fiber(self))
+        return false;
+    bool yields = WEFTI_UNLIKELY(w->rt->sim_points) ? is_poll_point(w) : poll_must_yield(w);
+    if (yields)
+        wefti_wake_loosely(self); /* it is alive: it runs */
+    return yields;
 }
 
 /* -- Checkpoints ---------------------------------------------------------------------------------------------- */
