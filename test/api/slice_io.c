@@ -14,7 +14,7 @@ static int is(ssize_t found, ssize_t expected) { return found == expected ? 0 : 
 static weft_io *in, *out, *udp, *listener, *full, *full_end;
 static weft_addr address, udp_address;
 static char bytes[16];
-static char many[4096];
+static char many[4096], listener_path[64];
 static weft_reader reader;
 static char room[2 * sizeof many];
 static int file;
@@ -98,6 +98,11 @@ static int connect_and_accept(void) {
     int error = weft_connect(&address, &a, WEFT_NEVER);
     return finish(error, a);
 }
+static int unix_connect(void) {
+    weft_io *a = NULL;
+    int error = weft_unix_connect(listener_path, &a, WEFT_NEVER);
+    return finish(error, a);
+}
 static int connect_any(void) {
     weft_io *a = NULL;
     int error = weft_connect_any(&address, 1, &a, WEFT_NEVER);
@@ -148,6 +153,7 @@ static const struct slice_call calls[] = {
     {"weft_reader_read_exact", reader_read_exact, SLICE_LIGHT},
     {"weft_connect", connect_and_accept, SLICE_HEAVY},
     {"weft_accept", connect_and_accept, SLICE_HEAVY},
+    {"weft_unix_connect", unix_connect, SLICE_HEAVY},
     {"weft_connect_any", connect_any, SLICE_HEAVY},
     {"weft_send_to", send_to, SLICE_HEAVY},
     {"weft_recv_from", send_to, SLICE_HEAVY},
@@ -178,8 +184,8 @@ static int check_all(void *unused) {
     REQUIRE_EQ(weft_addr_parse("127.0.0.1", 0, &udp_address), 0);
     REQUIRE_EQ(weft_udp_open(&udp_address, AF_INET, &udp), 0);
     REQUIRE_EQ(weft_local_addr(udp, &udp_address), 0);
-    io_path(path, sizeof path, true);
-    REQUIRE_EQ(weft_unix_listen(path, &listener), 0);
+    io_path(listener_path, sizeof listener_path, true);
+    REQUIRE_EQ(weft_unix_listen(listener_path, &listener), 0);
     REQUIRE_EQ(weft_local_addr(listener, &address), 0);
     weft_reader_init(&reader, in, room, sizeof room);
     REQUIRE_EQ(weft_signal_open(&number, 1, &signals), 0);
