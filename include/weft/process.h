@@ -362,7 +362,7 @@ typedef struct weft_process_left {
  *
  * Returns how many had to be ended by force, or
  *   -EINVAL     no runtime, or `room` without `left`
- *   -EDEADLK    the caller is a worker
+ *   -EDEADLK    the caller is a worker, or a job of the runtime's blocking pool
  *   -EBUSY      it has been called before, or another thread is in it
  *   -ENOMEM     no memory
  *   -ESHUTDOWN  the runtime is stopping

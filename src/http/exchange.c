@@ -78,8 +78,8 @@ struct weft_http *wefti_http_take(weft_io *io, const weft_http_options *options)
         x->in = (char *)(x + 1);
         x->in_room = room;
         x->more = NULL;
-        weft_mutex_init(&x->lock, 0);
     }
+    weft_mutex_init(&x->lock, 0); /* one that was closed under a writer may have been left locked */
     x->io = io;
     x->options = options;
     wefti_http_fewer_fields(x);

@@ -291,7 +291,7 @@ static inline bool wefti_process_is_late(struct wefti_processes *table) {
 /* Z2, after Z1. */
 void wefti_processes_fence(struct wefti_processes *table);
 /* Tell it that all are to end, if nobody has. */
-void wefti_process_tell_stop(struct wefti_processes *table, weft_pid pid);
+bool wefti_process_tell_stop(struct wefti_processes *table, weft_pid pid);
 static inline uint32_t wefti_pid_generation(weft_pid pid) { return (uint32_t)(pid >> WEFTI_PROCESS_INDEX_BITS); }
 static inline uint32_t wefti_pid_index(weft_pid pid) { return pid & ((1u << WEFTI_PROCESS_INDEX_BITS) - 1); }
 static inline weft_pid wefti_pid_of(uint32_t generation, uint32_t index) {

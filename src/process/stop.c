@@ -46,10 +46,9 @@ static int pass(struct stop *stop, weft_pid self, bool late, int *error) {
         count++;
         if (late)
             note(stop, pid);
-        else {
-            wefti_process_tell_stop(stop->table, pid); /* Z3 */
-            wefti_process_interrupt(stop->table, pid);
-        }
+        else if (wefti_process_tell_stop(stop->table, pid)) /* Z3 */
+            wefti_process_interrupt(stop->table,
+                                    pid); /* only if it can read the request: else its receives would fail, too */
     }
     int64_t until = late ? WEFT_NEVER : stop->until;
     for (int ended = 0; ended < count && !*error;) {
@@ -99,7 +98,7 @@ static int stop_them(void *arg) {
 int weft_process_stop_all(weft_runtime *rt, weft_deadline until, weft_process_left *left, size_t room) {
     if (!rt || (room && !left))
         return -EINVAL;
-    if (wefti_worker_self())
+    if (wefti_worker_self() || wefti_thread_serves == rt) /* a process may wait for the caller */
         return -EDEADLK;
     struct wefti_processes *table = wefti_processes_of(rt, true);
     if (!table)

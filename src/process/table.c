@@ -48,19 +48,20 @@ static int end(struct wefti_annex *annex) {
     return 0;
 }
 
-void wefti_process_tell_stop(struct wefti_processes *table, weft_pid pid) {
+bool wefti_process_tell_stop(struct wefti_processes *table, weft_pid pid) {
     struct wefti_process *process = wefti_process_lock(table, pid);
     if (!process)
-        return;
+        return false;
     bool tell = !process->told;
     process->told = true;
     wefti_lock_give(&process->lock);
     if (!tell || wefti_mailbox_tell(table, pid, WEFT_MESSAGE_CANCEL, 0, WEFT_PID_NONE, -ESHUTDOWN, NULL, 0) != -ENOMEM)
-        return;
+        return true;
     if ((process = wefti_process_lock(table, pid))) { /* another attempt may find memory */
         process->told = false;
         wefti_lock_give(&process->lock);
     }
+    return false;
 }
 
 void wefti_processes_fence(struct wefti_processes *table) {

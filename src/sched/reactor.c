@@ -248,6 +248,7 @@ static void hand(struct wefti_reactor *r, uint32_t worker) {
     if (wefti_seat_hand_batch(seat, desk->first, tasks - 1)) {
         desk->given = tasks;
         desk->given_at = r->now;
+        desk->reclaimed = false;
         if (lend)
             desk->lent = wefti_seat_of_task(desk->first);
         handed(r, worker, tasks);
@@ -274,7 +275,7 @@ static void take_back(struct wefti_reactor *r) {
 
 /* When a batch has taken longer than it should: then its tasks are for other workers. */
 static int64_t batch_end(const struct wefti_desk *desk) {
-    return desk->given > 1 ? desk->given_at + (int64_t)WEFTI_BATCH_TIME : INT64_MAX;
+    return desk->given > 1 && !desk->reclaimed ? desk->given_at + (int64_t)WEFTI_BATCH_TIME : INT64_MAX;
 }
 
 /* A seat is open.  No task waits for another of its batch that is long, or whose thread the system does not run. */
@@ -287,6 +288,7 @@ static void reclaim(struct wefti_reactor *r) {
         for (uint32_t k = 0; k < taken; k++)
             prepend(r, last_first[k]);
         r->desk[i].given -= taken;
+        r->desk[i].reclaimed = true; /* else its end stays in the past, and we would not sleep */
         count(&r->now_is.taken_back, taken);
     }
 }

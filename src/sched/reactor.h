@@ -49,8 +49,9 @@ struct wefti_desk {
     struct weft_task *first;   /* step 8: what is about to be handed over, and `staged` - 1 items in its seat */
     uint32_t staged, batch;    /* ... and how many it may be */
     uint32_t
-        given; /* tasks that were handed over together last, less what was taken back; 0: it has been heard of since ... */
+        given; /* tasks that were handed over together last, less what was taken back; 0: the worker has reported since ... */
     int64_t given_at; /* ... and when */
+    bool reclaimed; /* what it had not begun of them was taken back: nothing is left to take */
     double average; /* ns from there to the next news, per task */
 };
 

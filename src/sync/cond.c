@@ -124,6 +124,7 @@ static void end_poll(struct wefti_poll_wait *poll) {
 int weft_cond_wait_poll(weft_cond *cond, weft_mutex *mutex, weft_task *self, weft_wait *wait) {
     struct wefti_sync *s = sync_of(cond);
     struct wefti_sync_poll *room = wefti_sync_poll_of(wait);
+    wefti_slice_note(wefti_worker_self()); /* a call that waits gets its unit back: wefti_poll_waits */
     if (wefti_mutex_polls(mutex, room))
         return wefti_mutex_lock_poll(mutex, self, room, cond); /* C4, again */
     int error = wefti_poll_begin(&room->poll, self, end_poll, cond, WEFTI_A_CONDITION);

@@ -66,12 +66,14 @@ static inline uint64_t wefti_me(void) { return wefti_me_on(wefti_worker_self());
 /* An object's word names `me`, the caller, as its owner from now on, or no longer.  A task is named by its address.  One that ends while it is named
  * somewhere leaves that address to nobody (task/slab.h): a later task there would be taken for the owner. */
 static inline void wefti_owns(uint64_t me) {
-    if (WEFTI_LIKELY(!(me & WEFTI_THREAD)))
-        ((struct weft_task *)(uintptr_t)me)->owns += WEFTI_OWNS_ONE;
+    struct weft_task *task = (struct weft_task *)(uintptr_t)me;
+    if (WEFTI_LIKELY(!(me & WEFTI_THREAD) && task->owns < WEFTI_OWNS_MANY))
+        task->owns += WEFTI_OWNS_ONE;
 }
 static inline void wefti_owns_no_more(uint64_t me) {
-    if (WEFTI_LIKELY(!(me & WEFTI_THREAD)))
-        ((struct weft_task *)(uintptr_t)me)->owns -= WEFTI_OWNS_ONE;
+    struct weft_task *task = (struct weft_task *)(uintptr_t)me;
+    if (WEFTI_LIKELY(!(me & WEFTI_THREAD) && task->owns < WEFTI_OWNS_MANY))
+        task->owns -= WEFTI_OWNS_ONE;
 }
 
 /* -- Waiting -------------------------------------------------------------------------------------------- */

@@ -31,8 +31,8 @@ struct weft_task {
         status; /* the result; before, of whoever has it in a queue; of an IDLE poll task, what it waits for and since when (waits.h; atomic for dumps) */
     /* Where the inline state begins (0: `pointer` is the caller's state), the size class (slab.h), and WEFTI_IS_FIBER. */
     uint8_t layout;
-    /* How many locks name this task as their owner, modulo 128, in steps of WEFTI_OWNS_ONE; and WEFTI_LABELLED.  Only the task itself
-     * counts (sync/sync.h). */
+    /* How many locks name this task as their owner, in steps of WEFTI_OWNS_ONE; and WEFTI_LABELLED.  From WEFTI_OWNS_MANY on it is not
+     * counted any more.  Only the task itself counts (sync/sync.h). */
     uint8_t owns;
     uint16_t home; /* of a fiber that has begun: its worker's index + 1, or WEFTI_HOME_ANY; else 0 */
     void *pointer; /* ... or up to 8 bytes of inline state */
@@ -44,6 +44,7 @@ struct weft_task {
 #define WEFTI_LAYOUT_CLASS 0x07u
 #define WEFTI_LABELLED 1u /* `name` is in a label, which is given back before the task is: sched/label.h */
 #define WEFTI_OWNS_ONE 2u
+#define WEFTI_OWNS_MANY 0xfcu
 #define WEFTI_HOME_ANY UINT16_MAX /* it may go on anywhere */
 #define WEFTI_STATE_SMALL offsetof(struct weft_task, pointer)
 #define WEFTI_STATE_LARGE sizeof(struct weft_task)

@@ -124,3 +124,47 @@ API_TEST(budget_publish_waits, "J13", .workers = {1, 2}) {
     end_fund(fund);
     fixture_end(rt);
 }
+
+/* A fiber that has nothing left is charged in every call, also after calls that give a unit of the slice back. */
+static weft_chan *words;
+static int use_words(void *unused) {
+    (void)unused;
+    uint64_t value = 1;
+    for (int i = 0; i < 300; i++) { /* so that its lock becomes the worker's own */
+        REQUIRE_EQ(weft_chan_send(words, &value, WEFT_NOW), 0);
+        REQUIRE_EQ(weft_chan_recv(words, &value, WEFT_NOW), 0);
+    }
+    return 0;
+}
+static int wait_and_send(void *unused) {
+    (void)unused;
+    weft_mutex mutex = WEFT_MUTEX_INIT;
+    weft_cond cond = WEFT_COND_INIT;
+    weft_wait wait = {0};
+    uint64_t value = 1;
+    REQUIRE_EQ(weft_mutex_lock(&mutex, WEFT_NOW), 0);
+    for (int i = 0; i < 100; i++)
+        REQUIRE_EQ(weft_cond_wait_poll(&cond, &mutex, weft_task_self(), &wait), -EAGAIN);
+    for (int i = 0; i < 10; i++)
+        CHECK_EQ(weft_chan_send(words, &value, WEFT_NOW), -EDQUOT);
+    weft_wait_end(&wait);
+    return 0;
+}
+API_TEST(budget_now_after_poll_calls, "J13", .workers = {1}) {
+    weft_runtime *rt = begin(WEFT_PROFILE_NONE);
+    weft_fund *fund = new_fund(rt, (weft_budget){10000, 0, 1, 0, 0});
+    weft_budget budget = {1000, 0, 0, 0, 0};
+    weft_fiber_spec spec = WEFT_FIBER_SPEC_INIT;
+    weft_task *task;
+    REQUIRE_EQ(weft_chan_create(sizeof(uint64_t), 16, &words), 0);
+    REQUIRE_EQ(weft_fiber_go(rt, use_words, NULL, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    spec.fn = wait_and_send;
+    spec.fund = fund;
+    spec.budget = &budget;
+    REQUIRE_EQ(weft_fiber_spawn(rt, &spec, &task), 0);
+    CHECK_EQ(fixture_finish(task).status, 0);
+    weft_chan_drop(words);
+    end_fund(fund);
+    fixture_end(rt);
+}

@@ -226,6 +226,20 @@ static int stop_own(void *arg) {
     CHECK_EQ(weft_process_stop_all(weft_runtime_current(), WEFT_NOW, NULL, 0), -EDEADLK);
     return 0;
 }
+/* A process waits for the job, and the stop would wait for the process. */
+static int stop_in_job(void *rt) { return weft_process_stop_all(rt, WEFT_NOW, NULL, 0); }
+static int wait_for_job(void *rt) {
+    int result = 0;
+    CHECK_EQ(weft_blocking(stop_in_job, rt, &result, WEFT_NEVER), 0);
+    CHECK_EQ(result, -EDEADLK);
+    return 0;
+}
+API_TEST(process_stop_all_in_a_job, "W35", .workers = {1}) {
+    weft_runtime *rt = fixture_begin_patient();
+    go_process(rt, wait_for_job, rt);
+    REQUIRE_EVENTUALLY(weft_process_count(rt) == 0);
+    fixture_end(rt);
+}
 API_TEST(process_stop_all_obedient, "W35 W36", .workers = {1, 2}) {
     weft_runtime *rt = fixture_begin_patient();
     CHECK_EQ(weft_process_stop_all(NULL, WEFT_NOW, NULL, 0), -EINVAL);

@@ -38,7 +38,8 @@ API_TEST(reactor_batches_short_tasks, "R11 R25", ON_REACTOR, .workers = {1, 2}) 
            (unsigned long long)stats.taken_back);
     CHECK_EQ(stats.dispatched - stats.taken_back, visited);
     CHECK_LE(stats.active_max, weft_runtime_workers(rt));
-    CHECK_LT(stats.steps[0], visited / 2);
+    if (!harness_is_slow()) /* with a sanitizer tasks are not short */
+        CHECK_LT(stats.steps[0], visited / 2);
     fixture_end(rt);
 }
 

@@ -62,6 +62,26 @@ static int strangers(void *arg) {
     return 0;
 }
 
+/* More locks than can be counted: 128 in all, or 300. */
+static weft_mutex many[298];
+static int own_many(void *count) {
+    for (int i = 0; i < *(int *)count - 2; i++) {
+        many[i] = (weft_mutex)WEFT_MUTEX_INIT;
+        REQUIRE_EQ(weft_mutex_lock(&many[i], WEFT_NOW), 0);
+    }
+    return own(NULL);
+}
+static int fibers_with_many(void *count) {
+    make_locks();
+    REQUIRE_EQ(finish(go_fiber(own_many, count)), 0);
+    return strangers(NULL);
+}
+API_TEST(owner_of_many_has_ended, "R31", .workers = {1}) {
+    int counts[] = {126, 127, 128, 129, 256, 300};
+    for (int i = 0; i < 6; i++)
+        in_fiber(fibers_with_many, &counts[i]);
+}
+
 static int fibers(void *owner) {
     make_locks();
     REQUIRE_EQ(finish(go_fiber(owner ? own_after_others : own, NULL)), 0);
