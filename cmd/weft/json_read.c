@@ -14,7 +14,7 @@ struct reader {
     const char *at, *end;
     unsigned depth; /* brackets that may still be opened */
     size_t values;  /* values that may still come */
-    unsigned id_depth; /* `depth` inside a request; UINT_MAX: there is none */
+    unsigned id_depth; /* the value of `depth` inside a request; UINT_MAX: the text has no requests */
     bool is_id;        /* the next value is a request's id */
     const char *why;
     char *room; /* for strings with escapes; as long as the longest so far */

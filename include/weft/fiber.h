@@ -77,7 +77,7 @@ typedef struct weft_fiber_spec {
 
 /* Starts a fiber; as weft_spawn in every other way.
  *
- * The stack is bound when the fiber first runs.  If there is none then, the fiber ends with -ENOMEM
+ * The stack is bound when the fiber first runs.  If no stack can be had, the fiber ends with -ENOMEM
  * without being entered.  A fiber without a handle that ends with an error other than -ECANCELED is
  * counted (weft_stats.failed), and the first one of a runtime is reported on stderr.  In a nursery
  * the owner's await returns the error instead.

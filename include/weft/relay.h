@@ -121,7 +121,7 @@ WEFT_API int weft_relay_detach(weft_runtime *rt, unsigned node, int reason);
  * May be called from any thread.  May suspend, unless the deadline is WEFT_NOW. */
 WEFT_API int weft_relay_deliver(weft_runtime *rt, unsigned node, const weft_parcel *parcel, weft_deadline until);
 
-/* Sends to the process that is registered as `name`.  If there is none, the relays that take names are tried in the order of their node numbers; those that
+/* Sends to the process that is registered as `name`.  If no process has that name, the relays that take names are tried in the order of their node numbers; those that
  * return -ESRCH, -EHOSTUNREACH or -ENOTCONN are passed over.
  *
  * Returns 0, or

@@ -70,8 +70,8 @@ typedef struct weft_config {
     int64_t grace_ops;
     /* How many I/O events a worker handles before it runs tasks again. 0 = 256, at most 65,536. */
     uint32_t max_io_completions;
-    /* Under `sim`: a call that may suspend lets others run first in one of so many cases, drawn from the seed, although it need not wait.  0 = 8,
-     * negative = never. */
+    /* Under `sim`: one in `sim_points` calls that may suspend yields first, although it need not wait; the seed decides which.  0 = 8,
+     * negative = no call. */
     int32_t sim_points;
 } weft_config;
 

@@ -42,8 +42,8 @@ typedef enum weft_restart {
     WEFT_RESTART_TEMPORARY = 2, /* never */
 } weft_restart;
 
-/* Who is started again with it.  The others are stopped first, newest first.  One that has ended well by then is started again, too, if transient; one that is
- * temporary is stopped with the rest, and not started again. */
+/* Which other children are restarted when a child is restarted.  They are stopped first, newest first.  A transient child that has returned 0 by then is
+ * restarted, too; a temporary child is stopped with the others and not restarted. */
 typedef enum weft_strategy {
     WEFT_STRATEGY_ONE_FOR_ONE = 0, /* nobody */
     WEFT_STRATEGY_ONE_FOR_ALL = 1, /* all */
@@ -60,7 +60,7 @@ typedef struct weft_supervised_fiber {
 
 /* What a supervisor tells. */
 typedef enum weft_supervised {
-    WEFT_SUPERVISED_STARTED = 0, /* it has begun; also when started again */
+    WEFT_SUPERVISED_STARTED = 0, /* the function of the child was entered, for the first time or after a restart */
     WEFT_SUPERVISED_ENDED = 1,
     WEFT_SUPERVISED_GAVE_UP = 2, /* this child has ended too often */
     WEFT_SUPERVISED_EXHAUSTED = 3, /* this child cannot pay for what it wants, and waits */

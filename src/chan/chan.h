@@ -99,7 +99,7 @@ static inline bool wefti_chan_is_usual(const struct wefti_chan *ch, bool open) {
     return (ch->shape & mask.shape) == usual.shape;
 }
 
-/* Is it open, and is nothing pending?  Then whoever finds nothing waits. */
+/* Is the channel open, with nothing pending?  Then a caller that finds no value and no sender has to wait. */
 static inline bool wefti_chan_is_settled(const struct wefti_chan *ch) {
     const struct wefti_chan mask = {.closed = true, .pending = true};
     return !(ch->shape & mask.shape);

@@ -172,8 +172,8 @@ static inline int recv_waiting(struct wefti_chan *ch, struct wefti_worker *w, vo
     return wefti_chan_wait(ch, w, &ch->receivers, value, until, wefti_words(WEFTI_A_VALUE));
 }
 
-/* The slow path is taken when the slice has to be looked at, too.  A fiber that yields there comes back to *w; one that waits for its
- * budget may come to another worker. */
+/* The slow path is taken when the slice has to be looked at, too.  A fiber that yields there resumes on *w; a fiber that
+ * waits for its budget may resume on another worker. */
 static inline int begin_slow(const struct wefti_chan *ch, struct wefti_worker **w, weft_deadline until) {
     if (*w && (*w)->calls_left < 0)
         wefti_slice_end(until);

@@ -62,7 +62,7 @@ static struct weft_task *overflowed(struct wefti_worker *w, uintptr_t address, u
         return current;
     if (is_below(w->left, address))
         return w->left;
-    if (has_jumped(current, address, sp)) /* before the others: it may have come to one of their guards */
+    if (has_jumped(current, address, sp)) /* first: the fault may lie in the guard of another stack */
         return current;
     struct weft_task *others[] = {load_own(&w->resting), w->pinned.count ? wefti_task_of(w->pinned.last) : NULL};
     for (int i = 0; i < 2; i++)

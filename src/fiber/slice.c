@@ -10,7 +10,7 @@
 #define LOOK_AFTER_MAX 127 /* units; WEFTI_SLICE_UNITS would need more room in a fiber than there is */
 #define METERED_LOOK 16 /* units that a metered fiber spends between two looks */
 #define LOOK_MAX 1024 /* checkpoints between two looks, at most */
-#define SIM_CHECKPOINT 16 /* under sim, one of so many checkpoints yields */
+#define SIM_CHECKPOINT 16 /* under sim, 1 in 16 checkpoints yields */
 #define OWED_MAX 256 /* tasks that come first after a yield: twice the heavy calls of a slice */
 
 /* -- The slice ------------------------------------------------------------------------------------------------ */
